@@ -112,6 +112,9 @@ func isCopied(o *corev1.Pod) bool {
 	return isProven && mayBeCopied(o)
 }
 
+// ManagedFields are the fields that isCopied finds in managedFields.
+var ManagedFields = []string{"f:" + statusAnnotation, "f:" + oldStatusAnnotation, "f:containers"}
+
 // maxAddresses limits the addresses of a network-status, because a tenant may write any number.
 const maxAddresses = 128
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -109,6 +110,9 @@ func (o *options) dump(ctx context.Context, file io.Writer, redact bool) (*sysdu
 		d.Objects(probe.Observation, func(resource string) snapshot.List {
 			return snapshot.List(cluster.Copies.List(resource))
 		}, e)
+	}
+	if redact && len(d.Manifest.Lists) == 0 { // the archive would have the cause alone, which may have names
+		return nil, errors.New(strings.Join(d.Manifest.Missing, "; "))
 	}
 	if !redact { // these have names
 		s := &screen.Screen{Width: 100}

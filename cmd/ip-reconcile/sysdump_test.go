@@ -35,3 +35,13 @@ func TestSysdump_AsksWithManyNodes(t *testing.T) {
 		})
 	}
 }
+
+// The cause may have names, and nothing else would be in the archive.
+func TestSysdump_RedactedWithoutObjects(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "renamed.tgz")
+	refused(t, []string{"sysdump", path, "--redact-names", "--kubeconfig", kubeconfigOf(t, withoutWhereabouts(t).URL)},
+		[]string{"objects: ", "does not serve ippools.whereabouts.cni.cncf.io"})
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("an archive was written: %v", err)
+	}
+}

@@ -2,10 +2,13 @@ package snapshot
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
@@ -73,14 +76,14 @@ func (e *Encoder) Encode(o *judge.Observation, list func(resource string) List, 
 	m := NewManifest()
 	m.Paused, m.Acknowledged, m.Restored = o.Paused, o.Acknowledged, o.Restored
 	m.Warnings, m.Unreadable = append(m.Warnings, o.Warnings...), append(m.Unreadable, o.Unreadable...)
-	if e.Rename != nil { // the sentences have names
-		m.Unreadable = slices.Repeat([]string{"an object could not be read"}, len(o.Unreadable))
+	if e.Rename != nil {
+		m.hideNames()
 	}
 	for i := range writtenKinds {
 		k := &writtenKinds[i]
 		known := readOf(o, k.kind)
 		if known.err != nil {
-			m.Unknown = append(m.Unknown, UnknownKind{k.kind, known.err.Error()})
+			m.Unknown = append(m.Unknown, UnknownKind{k.kind, e.why(known.err)})
 			continue
 		}
 		copied := list(k.resource.Resource)
@@ -96,6 +99,23 @@ func (e *Encoder) Encode(o *judge.Observation, list func(resource string) List, 
 		add(file.File, text)
 	}
 	return m, nil
+}
+
+// hideNames replaces the sentences that may have names, each by one that has none.
+func (m *Manifest) hideNames() {
+	m.Warnings = slices.Repeat([]string{"a warning that may have names"}, len(m.Warnings))
+	m.Unreadable = slices.Repeat([]string{"an object could not be read"}, len(m.Unreadable))
+	if m.Restored != "" {
+		m.Restored = "an object had an older version than before"
+	}
+}
+
+// why is the cause of an error: of one that may have names, only what the API server calls its reason.
+func (e *Encoder) why(err error) string {
+	if e.Rename == nil {
+		return err.Error()
+	}
+	return "it could not be read: " + cmp.Or(string(apierrors.ReasonForError(err)), "the error may have names")
 }
 
 // nodesOf are the names of all nodes that an observation knows.

@@ -12,8 +12,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -232,7 +234,7 @@ func restoredByBackup(p *corev1.Pod) {
 	p.Status = corev1.PodStatus{Phase: corev1.PodPending}
 	p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "velero", Time: &p.CreationTimestamp,
 		FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:k8s.v1.cni.cncf.io/network-status":{}}},` +
-			`"f:spec":{"f:containers":{}}}`)}}
+			`"f:spec":{"f:containers":{"k:{\"name\":\"hunter2\"}":{"f:env":{}}}}}`)}}
 }
 
 // Also files may have managedFields.
@@ -299,7 +301,7 @@ func TestEncode_OddObjects(t *testing.T) {
 	)
 	for _, text := range []string{
 		`{"metadata":{"namespace":"kube-system","name":"worker-1-10.0.0.0-28","uid":"u","resourceVersion":"8","annotations":{
-			"ip-reconcile.dev/paused":"","ip-reconcile.dev/no-usage-alerts":"yes","a":"hunter2"}},
+			"ip-reconcile.dev/paused":"hunter2","ip-reconcile.dev/no-usage-alerts":"hunter2","a":"hunter2"}},
 			"spec":{"range":"10.0.0.0/28","allocations":{"1":{"podref":"default/a"},"2":{"id":"","podref":"a","ifname":""},
 			"3":{"id":5,"podref":"default/a"},"4":{"id":"x","podref":"default/a","owner":"hunter2"},"5":"hunter2",
 			"6":{"id":"x","podref":""},"7":{"id":"x","podref":"default/b_uid-9","ifname":"net1"},
@@ -474,5 +476,26 @@ func TestEncode_UnknownKinds(t *testing.T) {
 	unread := again.Reports.Or(nil)[0]
 	if unread.Name != "worker-2" || !unread.IsUnread() || !slices.Equal(again.Unreadable, o.Unreadable) {
 		t.Errorf("%+v, %q", unread, again.Unreadable)
+	}
+}
+
+// Sentences that may have names are not in a bundle with other names. A Forbidden names who asked.
+func TestEncode_SentencesWithoutNames(t *testing.T) {
+	o := Observe(UsualPool, UsualPod(), FreshReport("worker-1"))
+	o.NADs = judge.Unknown[map[types.NamespacedName]*ippool.NAD](fmt.Errorf("list: %w", apierrors.NewForbidden(
+		schema.GroupResource{Resource: "network-attachment-definitions"}, "", errors.New(`User "alice" cannot list`))))
+	o.IPAMClaims = judge.Unknown[map[types.NamespacedName]*ippool.Claim](errors.New("dial tcp: lookup api.alice.example"))
+	o.Warnings, o.Unreadable = []string{"the annotation is alice"}, []string{"Pod default/alice: nonsense"}
+	o.Restored = "SandboxReport alice is at resourceVersion 5 after 7"
+	again, _ := bundled(t, o, snapshot.Encoder{Rename: renamed})
+	if len(again.Warnings) != 1 || len(again.Unreadable) != 1 || again.Restored == "" {
+		t.Errorf("a sentence is missing: %q, %q, %q", again.Warnings, again.Unreadable, again.Restored)
+	}
+	if why := again.NADs.Why(); !strings.Contains(why, "Forbidden") {
+		t.Errorf("the reason is missing: %s", why)
+	}
+	text := bundleOf(t, o, snapshot.Encoder{Rename: renamed})["sysdump/manifest.json"]
+	if strings.Contains(text, "alice") {
+		t.Errorf("the manifest has a name: %s", text)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -174,6 +175,7 @@ func (w *writer) pod(o fields) error {
 		reduced[name] = value
 	}
 	metadata["annotations"] = reduced
+	keepManagers(metadata, podstate.ManagedFields)
 	keepOnly(in(metadata, "labels"), podstate.MachineLabels...)
 	w.set(metadata, "name", "pod")
 	w.set(in(o, "spec"), "nodeName", "node")
@@ -186,6 +188,22 @@ func (w *writer) pod(o fields) error {
 		w.set(container, "name", "container")
 	}
 	return nil
+}
+
+// keepManagers keeps of managedFields when and by which subresource the named fields were written: the others name
+// containers, variables and volumes.
+func keepManagers(metadata fields, names []string) {
+	for _, entry := range each(metadata, "managedFields") {
+		text, err := json.Marshal(entry["fieldsV1"])
+		kept := fields{}
+		for _, name := range names {
+			if err == nil && bytes.Contains(text, []byte(`"`+name+`"`)) {
+				kept[name] = fields{}
+			}
+		}
+		keepOnly(entry, "time", "subresource")
+		entry["fieldsV1"] = kept
+	}
 }
 
 func (w *writer) node(o fields) error {
@@ -268,7 +286,15 @@ func (w *writer) pool(o fields) error {
 	if err != nil {
 		return err
 	}
-	in(o, "metadata")["name"] = p.RenamedNode(w.nodes, func(node string) string { return w.name("node", node) })
+	metadata := in(o, "metadata")
+	metadata["name"] = p.RenamedNode(w.nodes, func(node string) string { return w.name("node", node) })
+	annotations := in(metadata, "annotations") // their values may be any text
+	for name, isSet := range map[string]bool{
+		ippool.PausedAnnotation: p.Paused, ippool.NoUsageAlertsAnnotation: p.NoUsageAlerts} {
+		if _, has := annotations[name]; has {
+			annotations[name] = strconv.FormatBool(isSet)
+		}
+	}
 	if spec, has := o["spec"]; has {
 		o["spec"] = ippool.ReducedPoolSpec(spec, w.names())
 	}
