@@ -49,6 +49,18 @@ func (o *object) judgedKind() string {
 	return ""
 }
 
+// lacksName reports whether an object lacks the name by which it counts as existing. A report without a name has a rule
+// of its own.
+func (o *object) lacksName() bool {
+	switch o.kind {
+	case manifestKind, "SysdumpRecord", "SandboxReport":
+		return false
+	case "Pod":
+		return o.Name == "" || o.Namespace == ""
+	}
+	return o.Name == ""
+}
+
 // errDiffers is the error of an object that is in two files with different contents.
 var errDiffers = errors.New("differ")
 
@@ -66,6 +78,9 @@ func (s *Snapshot) add(o *object) error {
 		err = errors.New("no kind: not a Kubernetes object")
 	case known && kind.group != "" && o.apiVersion == "":
 		return fmt.Errorf("%s: %s has no apiVersion, so it cannot be read: export it again", o.path, o.ref())
+	case o.judgedKind() != "" && o.lacksName():
+		s.nameless = cmp.Or(s.nameless, fmt.Errorf("%s: a %s has no name or namespace, so it is unknown which one it is: "+
+			"export it again", o.path, o.kind))
 	case o.judgedKind() == "":
 		s.ignored++ // for example the IPPools of Calico
 	case kind.add != nil:

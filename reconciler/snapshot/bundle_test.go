@@ -406,6 +406,14 @@ func TestOpen_RefusedBundle(t *testing.T) {
 			"another manifest is in bundle: other/manifest.json"},
 		{"a list is counted twice", replace(manifest, `"file": "nodes.json",`+"\n   "+`"kind": "Node"`,
 			`"file": "pods.json", "kind": "Pod"`), "the archive was cut or edited"},
+		{"a format of another version", replace(manifest, "output.ip-reconcile.dev/v1", "output.ip-reconcile.dev/v2"),
+			"its apiVersion is output.ip-reconcile.dev/v2, and not output.ip-reconcile.dev/v1"},
+		{"no time", replace(manifest, `"observedAt"`, `"observed"`), "has no observedAt"},
+		{"pods that could not be read", func(files map[string]string) {
+			drop(pods)(files)
+			replace(manifest, `"kind": "Pod",`+"\n   "+`"objects": 1`, `"kind": "Other", "objects": 0`)(files)
+			replace(manifest, `"unknown": []`, `"unknown": [{"kind": "Pod", "why": "forbidden"}]`)(files)
+		}, "says that no Pod could be read"},
 		{"a kind without a count", replace(manifest, `"kind": "IPAMClaim"`, `"kind": "Other"`),
 			"says nothing of objects of kind IPAMClaim"},
 		{"no objects", func(files map[string]string) {

@@ -47,6 +47,10 @@ func (s *Snapshot) addManifest(o *object) error {
 	if err := decode(o.text, b); err != nil {
 		return err
 	}
+	if version := outputGroup + "/v1"; o.apiVersion != version {
+		return fmt.Errorf("its apiVersion is %s, and not %s: judge the archive with the version of ip-reconcile that "+
+			"wrote it", o.apiVersion, version)
+	}
 	if s.bundle != nil {
 		return fmt.Errorf("another manifest is in %s: judge each archive alone", s.bundle.path)
 	}
@@ -115,6 +119,9 @@ func (s *Snapshot) forgetNotes() {
 // checkBundle checks that each file has as many objects as the manifest counts, and that no other file has any.
 func (s *Snapshot) checkBundle() error {
 	b, named, has := s.bundle, map[listKey]bool{}, map[string]bool{}
+	if b.ObservedAt.IsZero() {
+		return fmt.Errorf("%s has no observedAt: the archive was edited, so write it again with sysdump", b.path)
+	}
 	for _, l := range b.Lists {
 		key := listKey{strings.TrimSuffix(b.path, filepath.Base(b.path)) + l.File, l.Kind}
 		if s.counts[key] != l.Objects || named[key] {
@@ -124,6 +131,10 @@ func (s *Snapshot) checkBundle() error {
 		named[key], has[l.Kind] = true, true
 	}
 	for _, u := range b.Unknown {
+		if u.Kind == "IPPool" || u.Kind == "Pod" { // nothing is judged without them
+			return fmt.Errorf("%s says that no %s could be read: the archive was edited, so write it again with sysdump",
+				b.path, u.Kind)
+		}
 		has[u.Kind] = true
 	}
 	for i := range writtenKinds {

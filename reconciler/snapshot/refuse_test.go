@@ -101,6 +101,9 @@ func TestRefuse_WhatIsNotWhole(t *testing.T) {
 		"a List whose items are no array": {"x.json", `{"kind":"List","items":{}}`, "has no items"},
 		"Lists in Lists in Lists": {"x.json", strings.Repeat(`{"kind":"List","items":[`, 6) + inJSON +
 			strings.Repeat(`]}`, 6), "Lists in more than"},
+		"a Node without its name": {"x.json", `{"apiVersion":"v1","kind":"Node","metadata":{}}`, "a Node has no name"},
+		"a pod without its namespace": {"x.json", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}`,
+			"a Pod has no name or namespace"},
 		"a pod without its kind":       {"x.json", withoutKind, "default/a has no kind"},
 		"pods without their kind":      {"x.json", withoutKind + "\n" + withoutKind, "default/a has no kind"},
 		"an item without its kind":     {"x.json", list(`"kind":"List"`, inJSON+","+withoutKind), "items[1] of a List"},

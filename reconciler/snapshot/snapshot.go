@@ -53,6 +53,7 @@ type Snapshot struct {
 	unreadReportNotes []string
 	// isReportNameless: a report cannot be decoded, and does not say of which node it is.
 	isReportNameless bool
+	nameless         error           // an object that would count as missing under its name
 	lacking          []*podstate.Pod // pods that lack a field that every such pod has
 	ownNamespace     *metav1.PartialObjectMetadata
 	seenIn           map[string]string // object.ref → the first file that has it
@@ -119,7 +120,7 @@ func open(path string, files walk, now time.Time, namespace string) (*Snapshot, 
 		return nil, fmt.Errorf("read snapshot: %w", err)
 	}
 	if s.bundle != nil {
-		return s, s.completeBundle(now)
+		return s, cmp.Or(s.nameless, s.completeBundle(now))
 	}
 	if len(s.pools) == 0 && s.described != "" {
 		return nil, fmt.Errorf("no IPPool in %s: %s has them as text alone, as a must-gather of OpenShift before 4.14 has. "+
@@ -128,6 +129,9 @@ func open(path string, files walk, now time.Time, namespace string) (*Snapshot, 
 	if len(s.pools) == 0 {
 		return nil, fmt.Errorf("no IPPool in %s (files with Kubernetes objects: %d, without: %d): export all with '%s'",
 			path, s.files, s.skipped, export)
+	}
+	if s.nameless != nil {
+		return nil, fmt.Errorf("read snapshot: %w", s.nameless)
 	}
 	s.complete(now)
 	return s, nil
