@@ -43,8 +43,9 @@ day, 20,000 lines and 4 MiB at most. Logs need the permission to get pods/log, m
 pods/proxy.
 
 --redact-names gives pods, namespaces, nodes and workloads other names, the same ones in
-each archive of the cluster, and leaves out logs, metrics and status. Addresses, UIDs,
-networks and the namespaces kube-system and default stay as they are.
+each archive of the cluster, and leaves out logs, metrics, status and the texts of notes
+and errors. Addresses, UIDs, networks and the namespaces kube-system and default stay as
+they are, and so does the name of a pool that is the slice of a node which is gone.
 
 Exit code 0: the archive has everything; 1: a part could not be collected; 2: the archive
 could not be written.`,
