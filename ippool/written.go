@@ -1,6 +1,7 @@
 package ippool
 
 import (
+	"bytes"
 	"encoding/json"
 	"reflect"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cniconf"
+	"github.com/ip-reconcile/ip-reconcile/internal/lean"
 )
 
 // The fields that are read of a CNI config, of its plugins and of their ipam sections.
@@ -25,16 +27,14 @@ func ReducedConfig(config string) string {
 	if strings.TrimSpace(config) == "" {
 		return config
 	}
-	var all any
-	if json.Unmarshal([]byte(config), &all) != nil {
+	if !json.Valid([]byte(config)) {
 		_, size := utf8.DecodeRuneInString(config)
 		return config[:size]
 	}
-	text, err := json.Marshal(reducedValue(all, configFields))
-	if reduced := string(text); err == nil && saysTheSame(config, reduced) {
+	if reduced := string(reducedJSON([]byte(config), configFields)); saysTheSame(config, reduced) {
 		return reduced
 	}
-	return config // a field that is there twice, for example
+	return config // too long to be read, for example
 }
 
 func saysTheSame(config, reduced string) bool {
@@ -44,33 +44,38 @@ func saysTheSame(config, reduced string) bool {
 		(err == nil || err.Error() == errAgain.Error())
 }
 
-// reducedValue reduces the objects in a value. Where a field that is not read mentions whereabouts, the mention stays.
-func reducedValue(value any, fields []string) any {
-	switch value := value.(type) {
-	case []any:
-		for i := range value {
-			value[i] = reducedValue(value[i], fields)
-		}
-		return value
-	case map[string]any:
-		for name, v := range value {
-			switch read := readAs(name, fields); {
-			case read == "plugins":
-				value[name] = reducedValue(v, configFields)
-			case read == "ipam", read == "ipRanges":
-				value[name] = reducedValue(v, ipamFields)
-			case read == "":
-				delete(value, name)
-				text, _ := json.Marshal(v)
-				mentions := cniconf.Mentions(text, whereabouts)
-				if mentions+cniconf.Mentions([]byte(name), whereabouts) > 0 {
-					value[name] = strings.Repeat(whereabouts+" ", mentions)
+// reducedJSON reduces the objects in a value. Fields keep their order, since a field may be there twice. Where one that
+// is not read mentions whereabouts, the mention stays.
+func reducedJSON(text []byte, fields []string) []byte {
+	r := lean.New(text)
+	var all [][]byte
+	switch r.Kind() {
+	case '[':
+		r.Array(func() { all = append(all, reducedJSON(r.Raw(), fields)) })
+		return slices.Concat([]byte("["), bytes.Join(all, []byte(",")), []byte("]"))
+	case '{':
+		r.Object(func(name []byte) {
+			name, value := bytes.Clone(name), r.Raw()
+			switch readAs(string(name), fields) {
+			case "plugins":
+				value = reducedJSON(value, configFields)
+			case "ipam", "ipRanges":
+				value = reducedJSON(value, ipamFields)
+			case "":
+				mentions := cniconf.Mentions(value, whereabouts)
+				if mentions+cniconf.Mentions(name, whereabouts) == 0 {
+					return
 				}
+				value = []byte(`"` + strings.Repeat(whereabouts+" ", mentions) + `"`)
 			}
-		}
-		return value
+			key, _ := json.Marshal(string(name))
+			all = append(all, slices.Concat(key, []byte(":"), value))
+		})
+		return slices.Concat([]byte("{"), bytes.Join(all, []byte(",")), []byte("}"))
+	case '"':
+		return []byte(`""`)
 	}
-	return emptied(value)
+	return r.Raw()
 }
 
 // readAs returns the name of the field that encoding/json takes a name for, "" for none.

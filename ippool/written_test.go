@@ -15,10 +15,13 @@ func TestReducedConfig(t *testing.T) {
 		"":        "",
 		"hunter2": "h",
 		`{"cniVersion":"1","name":"a","type":"macvlan","token":"hunter2","ipam":{"type":"whereabouts",` +
-			`"range":"10.0.0.0/24","kubernetes":{"kubeconfig":"hunter2"},"exclude":["10.0.0.1/32"]}}`: `{"ipam":{` +
-			`"exclude":["10.0.0.1/32"],"range":"10.0.0.0/24","type":"whereabouts"},"name":"a","type":"macvlan"}`,
+			`"range":"10.0.0.0/24","kubernetes":{"kubeconfig":"hunter2"},"exclude":["10.0.0.1/32"]}}`: `{"name":"a",` +
+			`"type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.0.0/24","exclude":["10.0.0.1/32"]}}`,
+		`{"token":"hunter2","ipam":{"type":"whereabouts","range":"10.0.0.0/24","secret":"hunter2","Range":"10.1.0.0/24"}, ` +
+			`"type":"a", "type":"multus", "delegate" : "hunter2"}`: `{"ipam":{"type":"whereabouts","range":"10.0.0.0/24",` +
+			`"Range":"10.1.0.0/24"},"type":"a","type":"multus"}`,
 		`{"plugins":[{"type":"bridge","password":"hunter2","ipam":{"type":"static","addresses":["hunter2"]}},` +
-			`"hunter2"]}`: `{"plugins":[{"ipam":{"type":"static"},"type":"bridge"},""]}`,
+			`"hunter2"]}`: `{"plugins":[{"type":"bridge","ipam":{"type":"static"}},""]}`,
 		`{"delegate":{"ipam":{"type":"whereabouts","secret":"hunter2"}}}`: `{"delegate":"whereabouts "}`,
 	} {
 		got := ippool.ReducedConfig(config)
