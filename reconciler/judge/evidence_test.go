@@ -354,22 +354,6 @@ func TestAtMost128AddressesOfANetworkStatusAreRead(t *testing.T) {
 	}
 }
 
-// No report can name the sandbox of such an entry. So "no report has it" proves nothing.
-func TestAnEntryWithoutAnIDIsHeld(t *testing.T) {
-	for name, entry := range map[string]map[string]any{
-		"no id":       {"podref": "default/gone", "ifname": "net1"},
-		"an empty id": {"id": "", "podref": "default/gone", "ifname": "net1"},
-	} {
-		pool := RawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{"5": entry}})
-		for agents, part := range map[string]Part{"with agents": ReportingWorker(), "without agents": Node("worker-1")} {
-			it := AllocationOf(t, Judged(Observe(pool, part), judge.Policy{}), "10.0.0.5")
-			if it.Verdict != judge.Held || it.Reason != judge.Malformed {
-				t.Errorf("%s, %s: %v", name, agents, OutcomeOf(it))
-			}
-		}
-	}
-}
-
 // A pod that cannot be decoded may carry any address. One whose node is unknown carries those of its network-status.
 func TestAPodThatProvesNothingKeepsAddresses(t *testing.T) {
 	add := func(p podstate.Pod) Part {
