@@ -230,22 +230,3 @@ func TestLiveness_NodesThatLeave(t *testing.T) {
 	}
 	t.Error("within half an hour it was not released")
 }
-
-// A17 of whereabouts' own reconciler: the successor of a deleted pod has its UID to show for itself.
-func TestPlan_SuccessorHasItsUID(t *testing.T) {
-	successor := UsualPod(UID("uid-2"), OnNode("worker-2"), Carrying("10.0.0.5"), DeletedAgo(-time.Hour),
-		GracePeriod(time.Hour))
-	nodes := All(Node("worker-1"), Node("worker-2"))
-	t.Run("its own sandbox runs, though it is being deleted and its predecessor's has ended", func(t *testing.T) {
-		Expect(t, Want(judge.Held, judge.Terminating, false, judge.Ready), UsualPool, nodes, successor,
-			FreshReport("worker-1", Gone("box-0", "uid-1")), FreshReport("worker-2", Sandbox("box-1", "uid-2")))
-	})
-	t.Run("it carries the address, its node has no fresh report, and its predecessor's sandbox has ended",
-		func(t *testing.T) {
-			Expect(t, Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport), UsualPool, nodes, successor,
-				FreshReport("worker-1", Gone("box-0", "uid-1")), StaleReport("worker-2", Sandbox("box-1", "uid-2")))
-		})
-	t.Run("without agents", func(t *testing.T) {
-		Expect(t, Want(judge.Held, judge.Terminating, false, judge.NoSource), UsualPool, nodes, successor)
-	})
-}

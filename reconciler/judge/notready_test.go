@@ -62,14 +62,6 @@ func TestFindings_NodeNotReady(t *testing.T) {
 	}
 }
 
-// A missing condition is not a false one: the taint does not prove that the node is dead.
-func TestANodeWithoutReadyConditionIsNotProvenDead(t *testing.T) {
-	taintedNode := Node("worker-1", OutOfService, withoutReadyCondition)
-	Expect(t, Want(judge.Held, judge.NodeUnreachable, false, judge.NoSource), UsualPool, Node("worker-2"), taintedNode)
-	Expect(t, Want(judge.Held, judge.NodeUnreachable, false, judge.NoFreshReport), UsualPool, taintedNode,
-		StaleReport("worker-1", Sandbox("box-1", UsualUID)))
-}
-
 // Without agents a pod whose name is given once ran on the node where it was observed, and on no other.
 func TestAGonePodThatWasObservedElsewhereIsNotHeldByAnotherNode(t *testing.T) {
 	ofReplicaSet := controlledBy("apps/v1", "ReplicaSet")

@@ -78,13 +78,8 @@ func TestReservationsAreMatchedByBuildingTheirNames(t *testing.T) {
 	}{
 		{"IPv4", "10.0.0.0-24", "10.0.0.0/24", "5", "10.0.0.5"},
 		{"IPv4 in a named network", "red-10.0.0.0-24", "10.0.0.0/24", "5", "red-10.0.0.5"},
-		{"a network name with dashes", "my-red-net-10.0.0.0-24", "10.0.0.0/24", "5", "my-red-net-10.0.0.5"},
-		{"a network name that is an address", "10.9.9.9-10.0.0.0-24", "10.0.0.0/24", "5", "10.9.9.9-10.0.0.5"},
 		{"a network name that looks like the head of an address", "fd00-2001-db8---64", "2001:db8::/64", "10",
 			"fd00-2001-db8--a"},
-		{"IPv6", "2001-db8---64", "2001:db8::/64", "10", "2001-db8--a"},
-		{"IPv6 that ends in two colons, at the base of its range", "2001-db8-0-1---64", "2001:db8:0:1::/64", "0",
-			"2001-db8-0-1--0"},
 		{"IPv6 that ends in two colons, in a named network", "red-2001-db8-0-1---64", "2001:db8:0:1::/64", "0",
 			"red-2001-db8-0-1--0"},
 		{"a node's slice", "worker-1-10.0.0.0-28", "10.0.0.0/28", "5", "10.0.0.5"},
