@@ -250,7 +250,6 @@ func TestPlan_Paused(t *testing.T) {
 			o.Pools[0] = &p
 		}
 	}
-	everything := func(o *Observed) { o.Paused = true }
 	alone := All(Pool("10.0.0.0-24", "10.0.0.0/24"), ReportingWorker(), Reservation("10.0.0.5", "default/web-0", LongAgo))
 	other := Pool("10.1.0.0-24", "10.1.0.0/24", Alloc("5", "default/web-1", "box-2", "net1"))
 	for says, c := range map[string]struct {
@@ -262,7 +261,7 @@ func TestPlan_Paused(t *testing.T) {
 		"a pool, with another value":           {[]Part{proven, pause("false")}, false},
 		"a pool, a reservation of its address": {[]Part{alone, pause("true")}, true},
 		"everything": {[]Part{proven, other, Reservation("10.1.0.9", "default/web-0", LongAgo),
-			everything}, true},
+			paused}, true},
 	} {
 		p := newProcess(t, atOnce)
 		if plan := p.pass(0, c.parts...); c.refused {
@@ -278,11 +277,11 @@ func TestPlan_Paused(t *testing.T) {
 		}
 	})
 	t.Run("judging goes on", func(t *testing.T) {
-		Expect(t, Want(judge.Stale, judge.PodGone, true, judge.Gone), proven, pause("true"), everything)
+		Expect(t, Want(judge.Stale, judge.PodGone, true, judge.Gone), proven, pause("true"), paused)
 	})
 	t.Run("and so does confirming", func(t *testing.T) {
 		p := newProcess(t, quarter)
-		p.pass(0, unconfirmed, everything)
+		p.pass(0, unconfirmed, paused)
 		p.wantReleased("not paused any more", p.pass(15*time.Minute, unconfirmed))
 	})
 }
@@ -372,8 +371,7 @@ func TestPlan_ByHand(t *testing.T) {
 	t.Run("pauses, restores and the breaker stay", func(t *testing.T) {
 		p := newProcess(t, byHand)
 		p.pass(0, unconfirmed, revision(100))
-		pause := func(o *Observed) { o.Paused = true }
-		p.wantRefused("paused", Paused, p.pass(time.Minute, unconfirmed, revision(101), pause))
+		p.wantRefused("paused", Paused, p.pass(time.Minute, unconfirmed, revision(101), paused))
 		p.wantRefused("restored", EtcdRestored, p.pass(2*time.Minute, unconfirmed, revision(90)))
 		var entries []Allocation
 		for i := range 25 {

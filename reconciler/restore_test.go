@@ -98,8 +98,7 @@ func TestRestore_PausesReleases(t *testing.T) {
 	t.Run("paused says so first", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.pass(0, leak, report(-time.Hour), revision(100))
-		p.wantRefused("both", Paused, p.pass(time.Minute, leak, report(-time.Hour), revision(90),
-			func(o *Observed) { o.Paused = true }))
+		p.wantRefused("both", Paused, p.pass(time.Minute, leak, report(-time.Hour), revision(90), paused))
 	})
 }
 

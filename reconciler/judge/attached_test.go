@@ -7,22 +7,15 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// requests selects networks, with a network-status that has the default network only.
-func requests(networks string) PodEdit {
-	return func(p *corev1.Pod) { p.Annotations["k8s.v1.cni.cncf.io/networks"] = networks }
-}
-
 func TestFindings_NotAttached(t *testing.T) {
 	cluster := All(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("9", "default/other", "box-9", "net1")),
 		NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), NAD("static", `{"ipam":{"type":"static"}}`), NAD("odd", "nonsense"))
-	pod := UsualPod(requests("wb"))
+	pod := UsualPod(Requesting("wb"))
 	running := ReportingWorker(Sandbox("box-1", UsualUID))
 	for _, c := range []struct {
 		name  string
@@ -32,25 +25,25 @@ func TestFindings_NotAttached(t *testing.T) {
 		{"a running pod", 1, []Part{pod, running}},
 		{"its sandbox has another network's address", 1, []Part{pod,
 			ReportingWorker(Sandbox("box-1", UsualUID, WithAddress("10.9.0.5", "")))}},
-		{"it requests another network, too", 1, []Part{UsualPod(requests("static,wb")), running}},
+		{"it requests another network, too", 1, []Part{UsualPod(Requesting("static,wb")), running}},
 
-		{"its status has the network", 0, []Part{UsualPod(Carrying("10.0.0.5"), requests("wb")), running}},
+		{"its status has the network", 0, []Part{UsualPod(Carrying("10.0.0.5"), Requesting("wb")), running}},
 		{"its sandbox has an address of it", 0, []Part{pod,
 			ReportingWorker(Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")))}},
 		{"an address of its sandbox cannot be read", 0, []Part{pod,
 			ReportingWorker(Sandbox("box-1", UsualUID, WithAddress("nonsense", "")))}},
 		{"a pool has its allocation", 0, []Part{UsualPool, pod, running}},
-		{"the network has another IPAM", 0, []Part{UsualPod(requests("static")), running}},
-		{"the definition cannot be read", 0, []Part{UsualPod(requests("odd")), running}},
-		{"the definition does not exist", 0, []Part{UsualPod(requests("none")), running}},
-		{"it is Pending", 0, []Part{UsualPod(requests("wb"), Phase("Pending")), running}},
-		{"it is being deleted", 0, []Part{UsualPod(requests("wb"), DeletedAgo(time.Minute)), running}},
-		{"it has no network-status", 1, []Part{UsualPod(NetworkStatus(""), requests("wb")), running}},
-		{"it has no network-status, and its sandbox is unread", 0, []Part{UsualPod(NetworkStatus(""), requests("wb")),
+		{"the network has another IPAM", 0, []Part{UsualPod(Requesting("static")), running}},
+		{"the definition cannot be read", 0, []Part{UsualPod(Requesting("odd")), running}},
+		{"the definition does not exist", 0, []Part{UsualPod(Requesting("none")), running}},
+		{"it is Pending", 0, []Part{UsualPod(Requesting("wb"), Phase("Pending")), running}},
+		{"it is being deleted", 0, []Part{UsualPod(Requesting("wb"), DeletedAgo(time.Minute)), running}},
+		{"it has no network-status", 1, []Part{UsualPod(NetworkStatus(""), Requesting("wb")), running}},
+		{"it has no network-status, and its sandbox is unread", 0, []Part{UsualPod(NetworkStatus(""), Requesting("wb")),
 			ReportingWorker(Sandbox("box-1", UsualUID, unread))}},
-		{"it has no network-status, and the report is expired", 1, []Part{UsualPod(NetworkStatus(""), requests("wb")),
+		{"it has no network-status, and the report is expired", 1, []Part{UsualPod(NetworkStatus(""), Requesting("wb")),
 			Node("worker-1"), StaleReport("worker-1", Sandbox("box-1", UsualUID))}},
-		{"its network-status cannot be read", 0, []Part{UsualPod(NetworkStatus("nonsense"), requests("wb")), running}},
+		{"its network-status cannot be read", 0, []Part{UsualPod(NetworkStatus("nonsense"), Requesting("wb")), running}},
 		{"no agents", 0, []Part{pod, Node("worker-1")}},
 		{"the report is expired", 1, []Part{pod, Node("worker-1"), StaleReport("worker-1", Sandbox("box-1", UsualUID))}},
 		{"the sandbox is young", 0, []Part{pod, ReportingWorker(func(r *podstate.Report) { r.WrittenAt = Now },

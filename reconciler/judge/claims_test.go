@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
@@ -51,7 +50,7 @@ func TestAnotherPodCarriesTheAddress(t *testing.T) {
 		{"it is finished", released, []Part{here, other(Carrying("10.0.0.5"), Phase("Succeeded"))}},
 		{"only its podIPs have it", released, []Part{here, other(PodIPs("10.0.0.5"))}},
 		{"it is of the same name in another namespace", claimed,
-			[]Part{here, UsualPod(inNamespace("blue"), Carrying("10.0.0.5"))}},
+			[]Part{here, UsualPod(InNamespace("blue"), Carrying("10.0.0.5"))}},
 		{"the rest of its status cannot be read", claimed,
 			[]Part{here, other(NetworkStatus(`[{"name":"default/wb","interface":"net1","ips":["10.0.0.5","x"]}]`))}},
 		{"it carries another address", released, []Part{here, other(Carrying("10.0.0.6"))}},
@@ -70,8 +69,6 @@ func TestAnotherPodCarriesTheAddress(t *testing.T) {
 		}
 	})
 }
-
-func inNamespace(ns string) PodEdit { return func(p *corev1.Pod) { p.Namespace = ns } }
 
 func TestAnotherSandboxRecordsTheAddress(t *testing.T) {
 	other := func(edits ...SandboxEdit) ReportEdit {
@@ -112,11 +109,8 @@ func TestAnotherSandboxRecordsTheAddress(t *testing.T) {
 		{"another address", released, []Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9", WithAddress("10.0.0.6",
 			"")))}},
 		{"in the same network by another range", claimed,
-			[]Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9", func(b *v1alpha1.Sandbox) {
-				a := Address("10.0.0.5", "")
-				a.Range = "10.0.0.0/16"
-				b.Addresses = append(b.Addresses, a)
-			}))}},
+			[]Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9", at("10.0.0.5", "net1",
+				"10.0.0.0/16", "")))}},
 		{"written with a prefix length", claimed, []Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9",
 			WithAddress("10.0.0.5/24", "")))}},
 		{"of a dead node", released, []Part{Node("worker-2", NotReadyFor(time.Hour), OutOfService), StaleReport("worker-2",
@@ -271,8 +265,7 @@ func TestTheAddressIsOnASuccessor(t *testing.T) {
 // In the first minute the agent may have inspected the node last before the successor's ADD.
 func TestASuccessorThatIsPendingIsNotProvenWithinItsFirstMinute(t *testing.T) {
 	for _, c := range []sandboxCase{hasStopped(OtherUID), isGone(OtherUID), diedWithNode(OtherUID)} {
-		young := UsualPod(Phase("Pending"),
-			func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(Now.Add(-30 * time.Second)) })
+		young := UsualPod(Phase("Pending"), created(30*time.Second))
 		t.Run("whose sandbox "+c.says, func(t *testing.T) {
 			it := AllocationOf(t, Judged(Observe(UsualPool, young, c.parts), judge.Policy{}), "10.0.0.5")
 			if it.Proven {

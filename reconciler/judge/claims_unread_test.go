@@ -6,14 +6,16 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 func unread(b *v1alpha1.Sandbox) { b.AddressesUnread = true }
+
+func mayCarry(networks ...v1alpha1.Network) SandboxEdit {
+	return func(b *v1alpha1.Sandbox) { b.MayCarry = networks }
+}
 
 // The agent knows one of the addresses, and says that it does not know all.
 func TestAPodsStatusCountsWhereItsSandboxesAddressesAreReadInPart(t *testing.T) {
@@ -73,18 +75,7 @@ func unreadBeside(edit SandboxEdit, parts ...Part) map[string]string {
 // Whose addresses are not known claims what its CNI caches name; else what its pod asks for; and
 // only where there are neither, anything.
 func TestAnUnreadSandboxMayCarryWhatItsCachesOrItsPodName(t *testing.T) {
-	selects := func(names string) PodEdit {
-		return func(p *corev1.Pod) {
-			if p.Annotations == nil {
-				p.Annotations = map[string]string{}
-			}
-			p.Annotations["k8s.v1.cni.cncf.io/networks"] = names
-		}
-	}
-	named := func(networks ...v1alpha1.Network) SandboxEdit {
-		return func(b *v1alpha1.Sandbox) { b.MayCarry = networks }
-	}
-	nothing := func(*v1alpha1.Sandbox) {}
+	nothing := mayCarry()
 	const free, held = string(judge.PodGone), string(judge.ClaimedByOther)
 	for name, tt := range map[string]struct {
 		edit SandboxEdit
@@ -92,19 +83,19 @@ func TestAnUnreadSandboxMayCarryWhatItsCachesOrItsPodName(t *testing.T) {
 		want [3]string
 	}{
 		"neither": {nothing, Nothing, [3]string{held, held, held}},
-		"a range": {named(v1alpha1.Network{Range: "10.0.0.0/24"}), Nothing,
+		"a range": {mayCarry(v1alpha1.Network{Range: "10.0.0.0/24"}), Nothing,
 			[3]string{held, free, free}},
-		"a range of another network": {named(v1alpha1.Network{Range: "10.0.0.0/24", NetworkName: "red"}), Nothing,
+		"a range of another network": {mayCarry(v1alpha1.Network{Range: "10.0.0.0/24", NetworkName: "red"}), Nothing,
 			[3]string{free, free, free}},
-		"a network without a range": {named(v1alpha1.Network{NetworkName: "red"}), Nothing, [3]string{free, free, held}},
+		"a network without a range": {mayCarry(v1alpha1.Network{NetworkName: "red"}), Nothing, [3]string{free, free, held}},
 		"a pod without networks":    {nothing, Pod("tenant", UID("uid-t"), NoNetworkStatus), [3]string{free, free, free}},
 		"a status that is garbage": {nothing, Pod("tenant", UID("uid-t"), NetworkStatus("garbage")),
 			[3]string{free, free, free}},
-		"a pod that asks for a network": {nothing, Pod("tenant", UID("uid-t"), NoNetworkStatus, selects("red")),
+		"a pod that asks for a network": {nothing, Pod("tenant", UID("uid-t"), NoNetworkStatus, Requesting("red")),
 			[3]string{free, free, held}},
-		"a range beside what it asks": {named(v1alpha1.Network{Range: "10.0.0.0/24"}), Pod("tenant", UID("uid-t"),
-			NoNetworkStatus, selects("red")), [3]string{held, free, free}},
-		"a definition that is gone": {nothing, Pod("tenant", UID("uid-t"), NoNetworkStatus, selects("gone")),
+		"a range beside what it asks": {mayCarry(v1alpha1.Network{Range: "10.0.0.0/24"}), Pod("tenant", UID("uid-t"),
+			NoNetworkStatus, Requesting("red")), [3]string{held, free, free}},
+		"a definition that is gone": {nothing, Pod("tenant", UID("uid-t"), NoNetworkStatus, Requesting("gone")),
 			[3]string{held, held, held}},
 		"another pod of its name": {nothing, Pod("tenant", UID("uid-u"), NoNetworkStatus), [3]string{held, held, held}},
 		"a pod that has finished": {nothing, Pod("tenant", UID("uid-t"), Phase("Succeeded"), StoppedByKubelet(0)),
@@ -127,9 +118,7 @@ func TestUnread_PodWithManyAddresses(t *testing.T) {
 	for i := range 70 {
 		status += fmt.Sprintf(`,{"name":"default/wb","interface":"net%d","ips":["10.0.0.%d","fd09::%d"]}`, i+1, i+10, i+1)
 	}
-	ranges := func(b *v1alpha1.Sandbox) {
-		b.MayCarry = []v1alpha1.Network{{Range: "10.0.0.0/24"}, {Range: "fd09::/64"}}
-	}
+	ranges := mayCarry(v1alpha1.Network{Range: "10.0.0.0/24"}, v1alpha1.Network{Range: "fd09::/64"})
 	got := unreadBeside(ranges, Pod("tenant", UID("uid-t"), NetworkStatus(status+"]")))
 	if got["10.0.0.5"] != string(judge.ClaimedByOther) || got["10.9.0.5"] != string(judge.PodGone) {
 		t.Errorf("got %v", got)
@@ -143,10 +132,7 @@ func TestFindings_UnreadOfOtherNetworks(t *testing.T) {
 	sandbox := func(edit SandboxEdit) Part {
 		return ReportingWorker(Gone("box-a", "u1"), Sandbox("box-t", "uid-t", OfPod("tenant"), unread, edit))
 	}
-	mayCarry := func(networks ...v1alpha1.Network) SandboxEdit {
-		return func(b *v1alpha1.Sandbox) { b.MayCarry = networks }
-	}
-	nothing := func(*v1alpha1.Sandbox) {}
+	nothing := mayCarry()
 	pod := func(edits ...PodEdit) Part { return Pod("tenant", append(edits, UID("uid-t"), CreatedLongAgo)...) }
 	for name, tt := range map[string]struct {
 		parts []Part
@@ -188,22 +174,19 @@ func TestFindings_UnreadOfOtherNetworks(t *testing.T) {
 
 // What may carry any address is a finding that names node and sandbox; what names a network is none.
 func TestFindings_UnreadSandbox(t *testing.T) {
-	unread := func(networks ...v1alpha1.Network) Part {
-		return ReportingWorker(Sandbox("box-t", "uid-t", OfPod("tenant"), func(b *v1alpha1.Sandbox) {
-			b.AddressesUnread,
-				b.MayCarry = true, networks
-		}))
+	runs := func(networks ...v1alpha1.Network) Part {
+		return ReportingWorker(Sandbox("box-t", "uid-t", OfPod("tenant"), unread, mayCarry(networks...)))
 	}
-	found := FindingsOf(judge.UnreadSandbox, UsualPool, unread())
+	found := FindingsOf(judge.UnreadSandbox, UsualPool, runs())
 	if len(found) != 1 || found[0].Node != "worker-1" || found[0].ContainerIDs[0] != "box-t" ||
 		!strings.Contains(found[0].Message, "default/tenant") {
 		t.Errorf("%+v", found)
 	}
 	if found := FindingsOf(judge.UnreadSandbox, UsualPool,
-		unread(v1alpha1.Network{Range: "10.0.0.0/24"})); len(found) > 0 {
+		runs(v1alpha1.Network{Range: "10.0.0.0/24"})); len(found) > 0 {
 		t.Errorf("with a range: %+v", found)
 	}
-	if found := FindingsOf(judge.UnreadSandbox, UsualPool, unread(), Pod("tenant", UID("uid-t"),
+	if found := FindingsOf(judge.UnreadSandbox, UsualPool, runs(), Pod("tenant", UID("uid-t"),
 		NoNetworkStatus)); len(found) > 0 {
 		t.Errorf("with a pod: %+v", found)
 	}

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
@@ -155,17 +154,15 @@ func TestAnInterfaceThatWasDetachedIsALeak(t *testing.T) {
 			reports: ReportingWorker(usual)},
 		"the status has one without a name": {pod: []PodEdit{NetworkStatus(net1 + `,{"name":"default/wb"}]`)}, ifName: "net2",
 			reports: ReportingWorker(usual)},
-		"a network that the pod asks for has no status": {pod: []PodEdit{Carrying("10.0.0.6"), func(p *corev1.Pod) {
-			p.Annotations["k8s.v1.cni.cncf.io/networks"] = "wb, wb"
-		}}, ifName: "net2", reports: ReportingWorker(usual)},
+		"a network that the pod asks for has no status": {pod: []PodEdit{Carrying("10.0.0.6"), Requesting("wb, wb")},
+			ifName: "net2", reports: ReportingWorker(usual)},
 		"the status cannot be read": {pod: []PodEdit{NetworkStatus(net1)}, ifName: "net2",
 			reports: ReportingWorker(usual)},
 		"the pod is being deleted": {pod: []PodEdit{Carrying("10.0.0.6"), DeletedAgo(-1)}, ifName: "net2",
 			reports: ReportingWorker(usual)},
 		"an allocation of before interfaces had names": {ifName: "", reports: ReportingWorker(usual)},
 		"not all addresses are known": {ifName: "net2", reports: ReportingWorker(
-			Sandbox("box-1", UsualUID, OfPod("vm"), WithAddress("10.0.0.6", ""),
-				func(b *v1alpha1.Sandbox) { b.AddressesUnread = true }))},
+			Sandbox("box-1", UsualUID, OfPod("vm"), WithAddress("10.0.0.6", ""), unread))},
 		"a CNI cache names the interface": {ifName: "net2", reports: ReportingWorker(
 			Sandbox("box-1", UsualUID, OfPod("vm"), WithAddress("10.0.0.6", ""),
 				func(b *v1alpha1.Sandbox) { b.Interfaces = []string{"eth0", "net2"} }))},

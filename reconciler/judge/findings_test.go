@@ -6,9 +6,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
-	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
@@ -48,7 +45,7 @@ func TestPhantom(t *testing.T) {
 		{"its pod is there, finished", 0, []Part{worker, succeeded.pod, FreshReport("worker-1", box7(UsualUID))}},
 		{"its pod is there, as a mirror", 0, []Part{worker, UsualPod(UID("mirror"), MirrorOf(UsualUID)),
 			FreshReport("worker-1", box7(UsualUID))}},
-		{"a pod of that name in another namespace", 1, []Part{worker, UsualPod(inNamespace("blue")), FreshReport("worker-1",
+		{"a pod of that name in another namespace", 1, []Part{worker, UsualPod(InNamespace("blue")), FreshReport("worker-1",
 			box7(UsualUID))}},
 		{"no UID, and a pod of that name", 0, []Part{worker, UsualPod(), FreshReport("worker-1", box7(""))}},
 		{"not ready", 0, []Part{worker, FreshReport("worker-1", box7(UsualUID, NotReady(nil)))}},
@@ -180,10 +177,6 @@ func TestAnAddressThatOnlyANetworkStatusNames(t *testing.T) {
 				r.Attachments[0].Namespace, r.Attachments[0].UID = "", ""
 			}
 		}
-	}
-	unread := func(b *v1alpha1.Sandbox) { b.AddressesUnread = true }
-	created := func(ago time.Duration) PodEdit {
-		return func(p *corev1.Pod) { p.CreationTimestamp.Time = Now.Add(-ago) }
 	}
 	reporting := func(c ...ReportEdit) Part { return FreshReport("worker-2", c...) }
 	for _, c := range []struct {

@@ -11,10 +11,8 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -183,10 +181,7 @@ func TestNotes_AttachmentsWhoseNetworkIsUnknown(t *testing.T) {
 
 // What nobody can list may have findings, so a note names it.
 func TestNotes_UnreadAddresses(t *testing.T) {
-	unread := func(b *v1alpha1.Sandbox) { b.AddressesUnread = true }
-	requesting := UsualPod(NetworkStatus("nonsense"), func(p *corev1.Pod) {
-		p.Annotations["k8s.v1.cni.cncf.io/networks"] = "wb"
-	})
+	requesting := UsualPod(NetworkStatus("nonsense"), Requesting("wb"))
 	for says, c := range map[string]struct {
 		want  string
 		parts []Part

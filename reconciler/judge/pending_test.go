@@ -28,7 +28,6 @@ func TestVerdict_PendingWithItsNetwork(t *testing.T) {
 			Alloc("6", "default/web-0", "box-2", ifName))
 	}
 	runs := Sandbox("box-2", UsualUID, WithAddress("10.0.0.6", ""))
-	notRead := func(b *v1alpha1.Sandbox) { b.AddressesUnread = true }
 	isPending := UsualPod(Phase("Pending"))
 	released := Want(judge.Stale, judge.SandboxReplaced, false, judge.Gone)
 	stopped := Want(judge.Stale, judge.SandboxReplaced, false, judge.Stopped)
@@ -53,13 +52,13 @@ func TestVerdict_PendingWithItsNetwork(t *testing.T) {
 		{"an address of the running sandbox cannot be read", kept, []Part{UsualPool, isPending,
 			ReportingWorker(gone, Sandbox("box-2", UsualUID, WithAddress("nonsense", "")))}},
 		{"the running sandbox may have more addresses", kept, []Part{two("net1"), isPending,
-			ReportingWorker(gone, Sandbox("box-2", UsualUID, WithAddress("10.0.0.6", ""), notRead))}},
+			ReportingWorker(gone, Sandbox("box-2", UsualUID, WithAddress("10.0.0.6", ""), unread))}},
 		{"the running sandbox has the interface without a known address", kept, []Part{two("net1"), isPending,
 			ReportingWorker(gone, Sandbox("box-2", UsualUID, WithAddress("10.1.0.6", ""), func(b *v1alpha1.Sandbox) {
 				b.Addresses[0].IfName, b.Interfaces = "net2", []string{"eth0", "net1"}
 			}))}},
 		{"the addresses of the running sandbox are unknown", kept, []Part{two("net1"), isPending,
-			ReportingWorker(gone, Sandbox("box-2", UsualUID, notRead))}},
+			ReportingWorker(gone, Sandbox("box-2", UsualUID, unread))}},
 		{"the running sandbox has no addresses, and no allocation", kept, []Part{UsualPool, isPending,
 			ReportingWorker(gone, Sandbox("box-2", UsualUID))}},
 		{"the network-status has the address", kept, []Part{two("net1"), UsualPod(Phase("Pending"), Carrying("10.0.0.5")),
@@ -67,7 +66,7 @@ func TestVerdict_PendingWithItsNetwork(t *testing.T) {
 		{"another sandbox that is not closed has the address", kept, []Part{two("net1"), isPending, ReportingWorker(gone,
 			runs, Sandbox("box-3", UsualUID, NotReady(Open), WithAddress("10.0.0.5", "")))}},
 		{"another sandbox that is not closed is unread", kept, []Part{two("net1"), isPending, ReportingWorker(gone, runs,
-			Sandbox("box-3", UsualUID, NotReady(nil), notRead))}},
+			Sandbox("box-3", UsualUID, NotReady(nil), unread))}},
 		{"an ADD of the pod is in progress", kept, []Part{two("net1"), isPending, ReportingWorker(gone, runs,
 			Attachment("box-3", UsualUID, time.Minute, nil))}},
 		{"an ADD that names no pod is in progress", kept, []Part{two("net1"), isPending, ReportingWorker(gone, runs,
@@ -116,9 +115,8 @@ func TestVerdict_PendingWithItsNetwork(t *testing.T) {
 		{"Absent, and a sandbox of the pod carries the address", claimed, []Part{UsualPool, isPending,
 			ReportingWorker(Sandbox("box-2", UsualUID, WithAddress("10.0.0.5", "")))}},
 		{"Absent, and a sandbox of the pod may carry the address", claimed, []Part{UsualPool,
-			NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), UsualPod(Phase("Pending"), func(p *corev1.Pod) {
-				p.Annotations = map[string]string{"k8s.v1.cni.cncf.io/networks": "wb"}
-			}), ReportingWorker(Sandbox("box-2", UsualUID, notRead))}},
+			NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), UsualPod(Phase("Pending"), NoNetworkStatus, Requesting("wb")),
+			ReportingWorker(Sandbox("box-2", UsualUID, unread))}},
 		{"Absent, but for a closed attachment, and the pod carries the address", claimed, []Part{UsualPool,
 			UsualPod(Phase("Pending"), Carrying("10.0.0.5")),
 			ReportingWorker(Attachment("box-1", UsualUID, time.Hour, Closed))}},

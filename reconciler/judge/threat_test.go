@@ -23,7 +23,7 @@ import (
 func mayHold() map[string]ReportEdit {
 	return map[string]ReportEdit{
 		"ready":                   Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")),
-		"ready, addresses unread": Sandbox("box-1", UsualUID, func(b *v1alpha1.Sandbox) { b.AddressesUnread = true }),
+		"ready, addresses unread": Sandbox("box-1", UsualUID, unread),
 		"not ready":               Sandbox("box-1", UsualUID, NotReady(nil)),
 		"not ready and open":      Sandbox("box-1", UsualUID, NotReady(Open), WithAddress("10.0.0.5", "")),
 		"being set up":            Attachment("box-1", UsualUID, time.Minute, nil),

@@ -23,7 +23,7 @@ func TestUnknownDefinitions(t *testing.T) {
 	empty, broken := Pool("10.0.0.0-24", "10.0.0.0/24"), NAD("wb", "{")
 	a, b := Pod("a", Carrying("10.0.0.5")), Pod("b", Carrying("10.0.0.5"))
 	on := func(network string) Part { return Pod("b", CarryingOn(network, "net1", "10.0.0.5")) }
-	requests := func(p *corev1.Pod) { p.Annotations["k8s.v1.cni.cncf.io/networks"] = "wb" }
+	requests := Requesting("wb")
 	good := NAD("good", WhereaboutsConfig("10.0.0.0/24", ""))
 	for _, c := range []struct {
 		says                 string

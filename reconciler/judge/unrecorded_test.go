@@ -49,11 +49,8 @@ func TestUnrecorded(t *testing.T) {
 		{"the report is stale", 1, []Part{empty, worker, StaleReport("worker-1", Sandbox("box-1", UsualUID,
 			WithAddress("10.0.0.5", "")))}},
 		{"the sandbox's address is of another network", 0, []Part{empty, worker, runsWith(WithAddress("10.0.0.5", "red"))}},
-		{"the sandbox's address is of another range", 0, []Part{empty, worker, runsWith(func(b *v1alpha1.Sandbox) {
-			a := Address("10.0.0.5", "")
-			a.Range = "10.0.0.0/16"
-			b.Addresses = append(b.Addresses, a)
-		})}},
+		{"the sandbox's address is of another range", 0, []Part{empty, worker, runsWith(at("10.0.0.5", "net1",
+			"10.0.0.0/16", ""))}},
 		{"an attachment", 0, []Part{empty, worker, FreshReport("worker-1", Attachment("box-1", UsualUID, time.Minute, Open,
 			Address("10.0.0.5", "")))}},
 		{"the node's slice has no entry: the range that is cached is the whole one", 1, []Part{

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -110,14 +109,9 @@ func TestUnsupportedRange_RecordsNoAddress(t *testing.T) {
 
 // Nothing in a pool of an unsupported range is repaired. What an existing one lacks is unknown.
 func TestUnsupportedRange_NoRepairs(t *testing.T) {
-	in := func(cidr string) SandboxEdit {
-		return func(b *v1alpha1.Sandbox) {
-			a := Address("fd00:0:0:1::5", "")
-			a.Range = cidr
-			b.Addresses = append(b.Addresses, a)
-		}
+	runs := func(cidr string) Part {
+		return ReportingWorker(Sandbox("box-1", UsualUID, at("fd00:0:0:1::5", "net1", cidr, "")))
 	}
-	runs := func(cidr string) Part { return ReportingWorker(Sandbox("box-1", UsualUID, in(cidr))) }
 	def := NAD("wb", WhereaboutsConfig("fd00::/32", ""))
 	narrowDef := NAD("wb", WhereaboutsConfig("fd00:0:0:1::/64", ""))
 	pod, reserved := UsualPod(Carrying("fd00:0:0:1::5")), Reservation("fd00-0-0-1--5", "default/web-0", LongAgo)

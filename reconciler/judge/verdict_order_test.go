@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
@@ -110,7 +108,7 @@ func TestUnreachableNodeTimeout(t *testing.T) {
 			down(61*time.Minute))
 	})
 	t.Run("held where it is not known since when", func(t *testing.T) {
-		ExpectUnder(t, hour, held, UsualPool, Node("worker-1", func(n *corev1.Node) { n.Status.Conditions = nil }),
+		ExpectUnder(t, hour, held, UsualPool, Node("worker-1", withoutReadyCondition),
 			StaleReport("worker-1", Sandbox("box-1", UsualUID)))
 	})
 	t.Run("held while one of the nodes in question is Ready", func(t *testing.T) {
