@@ -171,10 +171,8 @@ func TestLocalNode_PreviousReport(t *testing.T) {
 		goesOn bool
 	}{
 		"a report of this boot":        {FreshReport("worker-1", Sandbox("old", "uid")), true},
-		"a stale one of this boot":     {StaleReport("worker-1", Sandbox("old", "uid")), true},
 		"a stale one of another boot":  {StaleReport("worker-1", bootIs("boot-0"), Sandbox("old", "uid")), false},
 		"a stale one without boot id":  {StaleReport("worker-1", bootIs(""), Sandbox("old", "uid")), false},
-		"a fresh one without boot id":  {FreshReport("worker-1", bootIs(""), Sandbox("old", "uid")), false},
 		"a fresh one of another's":     {FreshReport("worker-2", Sandbox("old", "uid")), false},
 		"no report of any node at all": {Nothing, false},
 	} {

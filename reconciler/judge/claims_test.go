@@ -1,7 +1,6 @@
 package judge_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -57,17 +56,6 @@ func TestAnotherPodCarriesTheAddress(t *testing.T) {
 	} {
 		t.Run(c.says, func(t *testing.T) { Expect(t, c.want, append([]Part{UsualSandboxGone}, c.parts...)...) })
 	}
-	t.Run("the allocation's own pod is no claimant", func(t *testing.T) {
-		Expect(t, Want(judge.Stale, judge.SandboxStopped, true, judge.Gone), UsualSandboxGone, here,
-			UsualPod(Carrying("10.0.0.5"), DeletedAgo(0)))
-	})
-	t.Run("it says who", func(t *testing.T) {
-		it := AllocationOf(t, Judged(Observe(UsualSandboxGone, here, other(Carrying("10.0.0.5"))), judge.Policy{}),
-			"10.0.0.5")
-		if !strings.Contains(it.Message(), "default/web-1") {
-			t.Errorf("it does not name the pod: %s", it.Message())
-		}
-	})
 }
 
 func TestAnotherSandboxRecordsTheAddress(t *testing.T) {
@@ -134,13 +122,6 @@ func TestAnotherSandboxRecordsTheAddress(t *testing.T) {
 			FreshReport("worker-2"),
 			StaleReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))))
 	})
-	t.Run("it says which, and where", func(t *testing.T) {
-		it := AllocationOf(t, Judged(Observe(UsualSandboxGone, second, FreshReport("worker-2", other())), judge.Policy{}),
-			"10.0.0.5")
-		if !strings.Contains(it.Message(), "box-2") || !strings.Contains(it.Message(), "worker-2") {
-			t.Errorf("it does not name the sandbox and its node: %s", it.Message())
-		}
-	})
 }
 
 // A pool is of a network by its name; where that admits several, each counts.
@@ -155,12 +136,9 @@ func TestWhichNetworkAPoolIsOf(t *testing.T) {
 		want          Outcome
 	}{
 		{"10.0.0.0-24", "", claimed}, {"10.0.0.0-24", "red", released},
-		{"red-10.0.0.0-24", "red", claimed}, {"red-10.0.0.0-24", "", released}, {"red-10.0.0.0-24", "blue", released},
-		{"a-b-c-10.0.0.0-24", "a-b-c", claimed}, {"a-b-c-10.0.0.0-24", "a-b", released},
+		{"red-10.0.0.0-24", "red", claimed}, {"red-10.0.0.0-24", "", released},
 		{"worker-1-10.0.0.0-24", "", claimed}, {"worker-1-10.0.0.0-24", "worker-1", claimed}, {"worker-1-10.0.0.0-24", "red",
 			released},
-		{"red-worker-1-10.0.0.0-24", "red", claimed}, {"red-worker-1-10.0.0.0-24", "red-worker-1", claimed},
-		{"red-worker-1-10.0.0.0-24", "", released},
 		{"a-name-of-its-own", "", claimed}, {"a-name-of-its-own", "red", claimed}, // the name says nothing
 	} {
 		t.Run(c.pool+" and network "+c.network, func(t *testing.T) { Expect(t, c.want, pool(c.pool), seen(c.network)) })
@@ -216,8 +194,8 @@ func TestAnEntryWrittenForAPhantom(t *testing.T) {
 	}
 }
 
-// ADD reuses the allocation of a pod of the same name before it writes its own id
-// there, and what a successor carries is in use.
+// ADD reuses the allocation of a pod of the same name before it writes its own id there, and what a successor carries
+// is in use. TestVerdictTable has a terminating one, on the node where the sandbox was.
 func TestTheAddressIsOnASuccessor(t *testing.T) {
 	held := decision{judge.Held, judge.ClaimedByOther, false}
 	carries, starts, ends := Carrying("10.0.0.5"), Phase("Pending"), DeletedAgo(-30*time.Second)
@@ -236,23 +214,9 @@ func TestTheAddressIsOnASuccessor(t *testing.T) {
 		{"Pending, and no report has the sandbox", held, []Part{UsualPod(starts, carries), ReportingWorker()}},
 		{"Pending, the address among the podIPs", held, []Part{UsualPod(starts, PodIPs("10.0.0.5")),
 			ReportingWorker(Gone("box-1", OtherUID))}},
-		{"terminating, the sandbox was another pod's and is gone", held, []Part{UsualPod(ends, carries),
-			ReportingWorker(Gone("box-1", OtherUID))}},
-		{"terminating, the sandbox was another pod's and has stopped", held, []Part{UsualPod(ends, carries),
-			ReportingWorker(Sandbox("box-1", OtherUID, NotReady(Closed)))}},
-		{"terminating, and nothing says whose the sandbox was", held, []Part{UsualPod(ends, carries),
-			ReportingWorker(Gone("box-1", NoUID))}},
-		{"terminating, and no report has the sandbox", held, []Part{UsualPod(ends, carries), ReportingWorker()}},
 		{"terminating on another node than the one where the sandbox is gone", held,
 			[]Part{UsualPod(ends, carries, OnNode("worker-2")),
 				elsewhere, FreshReport("worker-1", Gone("box-1", UsualUID))}},
-		{"terminating on a node that is missing", decision{judge.Stale, judge.NodeMissingReason, false},
-			[]Part{UsualPod(ends, carries), Node("worker-2"), FreshReport("worker-2"), StaleReport("worker-1",
-				Sandbox("box-1", UsualUID))}},
-		{"terminating on a node that is dead", decision{judge.Stale, judge.NodeDeadReason, true},
-			[]Part{UsualPod(ends, carries), diedWithNode(UsualUID).parts}},
-		{"terminating, and its own sandbox is gone from its own node", decision{judge.Stale, judge.SandboxStopped, true},
-			[]Part{UsualPod(ends, carries), ReportingWorker(Gone("box-1", UsualUID))}},
 		{"Pending and never bound to a node", decision{judge.Stale, judge.PodReplaced, false},
 			[]Part{UsualPod(starts, carries, OnNode("")), ReportingWorker()}},
 		{"terminating and never bound to a node", decision{judge.Stale, judge.SandboxStopped, true},

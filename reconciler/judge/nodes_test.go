@@ -186,7 +186,6 @@ func TestNoPodAndNoAgents(t *testing.T) {
 			OutOfService)}},
 		"the one that is not Ready runs no agent": {stale, []Part{threeNodes, Node("win", NotReadyFor(time.Hour),
 			Label("kubernetes.io/os", "windows"))}},
-		"nodes may not be listed": {stale, nil},
 		"the pod was seen on another node that is": {held, []Part{threeNodes, Node("worker-4", NotReadyFor(time.Hour)),
 			afterPassOver(UsualPool, UsualPod(OnNode("worker-2"), Carrying("10.0.0.5")))}},
 		"the pod was seen on the node that is not": {held, []Part{threeNodes, Node("worker-4", NotReadyFor(time.Hour)),

@@ -188,8 +188,6 @@ func TestFinishedWithoutAFreshReportRestsOnKubeletForItsOwnNodeOnly(t *testing.T
 			[]Part{ended(time.Hour), one, StaleReport("worker-1", Sandbox("box-1", UsualUID), ObservedAgo(2*time.Hour))}},
 		{"the report was renewed before the containers stopped, by whatever clock it was observed", released,
 			[]Part{ended(time.Minute), one, StaleReport("worker-1", Sandbox("box-1", UsualUID), ObservedAgo(-time.Hour))}},
-		{"the sandbox was another pod's", held, []Part{ended(time.Minute), one, StaleReport("worker-1",
-			Sandbox("box-1", OtherUID))}},
 	} {
 		t.Run(c.says, func(t *testing.T) { expectVerdict(t, c.want, append([]Part{UsualPool}, c.parts...)...) })
 	}

@@ -48,45 +48,36 @@ func TestAMirrorPodIsKnownByItsAnnotation(t *testing.T) {
 	})
 }
 
-// A finished pod on a node without a fresh report, or without agents: only the status that kubelet wrote counts, and on
-// such a node only where the last report does not contradict it.
+// A finished pod on a node without a fresh report: only the status that kubelet wrote counts, and only where the last
+// report does not contradict it.
 func TestFinishedWithoutAFreshReport(t *testing.T) {
 	released, noFreshReport := Want(judge.Stale, judge.PodFinished, false, judge.NoFreshReport),
 		Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport)
-	bare, running := Want(judge.Stale, judge.PodFinished, false, judge.NoSource),
-		Want(judge.Held, judge.TerminalButRunning, false, judge.NoSource)
-	done := func(ago time.Duration, edits ...PodEdit) Part {
-		return UsualPod(append([]PodEdit{Phase("Succeeded"), StoppedByKubelet(ago)}, edits...)...)
-	}
+	done := func(ago time.Duration) Part { return UsualPod(Phase("Succeeded"), StoppedByKubelet(ago)) }
 	for _, c := range []struct {
-		says    string
-		pod     Part
-		last    []ReportEdit // of the last report
-		want    Outcome
-		without Outcome // agents
+		says string
+		pod  Part
+		last []ReportEdit // of the last report
+		want Outcome
 	}{
 		{"kubelet stopped it, and the last report says stopped", done(time.Hour),
-			[]ReportEdit{Sandbox("box-1", UsualUID, NotReady(Closed))}, released, bare},
+			[]ReportEdit{Sandbox("box-1", UsualUID, NotReady(Closed))}, released},
 		{"kubelet stopped it before the last report said not ready", done(time.Hour),
-			[]ReportEdit{Sandbox("box-1", UsualUID, NotReady(nil))}, noFreshReport, bare},
+			[]ReportEdit{Sandbox("box-1", UsualUID, NotReady(nil))}, noFreshReport},
 		{"kubelet stopped it after the last report said not ready", done(time.Minute),
-			[]ReportEdit{Sandbox("box-1", UsualUID, NotReady(nil))}, released, bare},
+			[]ReportEdit{Sandbox("box-1", UsualUID, NotReady(nil))}, released},
 		{"kubelet stopped it before the last report had it attached", done(time.Hour),
-			[]ReportEdit{Attachment("box-1", UsualUID, time.Minute, nil)}, noFreshReport, bare},
-		{"kubelet stopped it, and no report has the id", done(time.Hour), nil, released, bare},
+			[]ReportEdit{Attachment("box-1", UsualUID, time.Minute, nil)}, noFreshReport},
+		{"kubelet stopped it, and no report has the id", done(time.Hour), nil, released},
 		{"kubelet stopped it after the last report said READY", done(time.Minute), []ReportEdit{Sandbox("box-1", UsualUID)},
-			released, bare},
+			released},
 		{"kubelet stopped it before the last report said READY", done(time.Hour), []ReportEdit{Sandbox("box-1", UsualUID)},
-			noFreshReport, bare},
-		{"kubelet stopped it, but its status is Ready", done(time.Hour, StillReady), nil, noFreshReport, running},
-		{"a container runs", finished.pod, nil, noFreshReport, running},
-		{"a container of the spec has no status", done(time.Hour, ContainerWithoutStatus), nil, noFreshReport, running},
-		{"an ephemeral container runs", done(time.Hour, RunningEphemeralContainer), nil, noFreshReport, running},
+			noFreshReport},
+		{"a container runs", finished.pod, nil, noFreshReport},
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			Expect(t, c.want, UsualPool, Node("worker-1"), c.pod, StaleReport("worker-1", c.last...))
 		})
-		t.Run(c.says+", without agents", func(t *testing.T) { Expect(t, c.without, UsualPool, Node("worker-1"), c.pod) })
 	}
 }
 

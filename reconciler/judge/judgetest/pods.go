@@ -105,19 +105,9 @@ func StoppedByKubelet(ago time.Duration) PodEdit {
 	}
 }
 
-// StillReady contradicts StoppedByKubelet.
-func StillReady(p *corev1.Pod) {
-	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
-}
-
 // ContainerWithoutStatus adds a container of which kubelet reports nothing.
 func ContainerWithoutStatus(p *corev1.Pod) {
 	p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "sidecar"})
-}
-
-func RunningEphemeralContainer(p *corev1.Pod) {
-	p.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{{Name: "debug",
-		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
 }
 
 func CreatedLongAgo(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(Now.Add(-100 * time.Hour)) }
