@@ -33,7 +33,6 @@ func TestTheAddressIsOnThePod(t *testing.T) {
 		pool Part
 		pod  Part
 	}{
-		{"in the element of an attached network", carried, "", UsualPool, UsualPod(Carrying("10.0.0.5"))},
 		{"in the default network's element", carried, "", UsualPool,
 			UsualPod(NetworkStatus(`[{"name":"default/macvlan","interface":"eth0","ips":["10.0.0.5"],"default":true}]`))},
 		{"in a default network's element that names no definition", carried, "", UsualPool,
@@ -122,15 +121,6 @@ func TestAnInterfaceOfAnotherPool(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the allocation of the pool whose interface it is stays", func(t *testing.T) {
-		j := Judged(Observe(UsualPool, red, carrier, of(WhereaboutsConfig("10.0.0.0/24", "red")), ReportingWorker()),
-			judge.Policy{})
-		for _, it := range j.Allocations {
-			if it.Pool.Name == "red-10.0.0.0-24" && it.Reason != judge.AddressOnPod {
-				t.Errorf("got %v", OutcomeOf(it))
-			}
-		}
-	})
 }
 
 // A hot-unplug whose DEL was lost: the pod runs on without net2. Whatever leaves room for the interface keeps

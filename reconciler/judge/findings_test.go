@@ -103,7 +103,6 @@ func TestConflict(t *testing.T) {
 		{"two pods carry one address in one network", 1, []Part{here, a, b}},
 		{"two definitions of one network", 1, []Part{here, NAD("wb2", WhereaboutsConfig("10.0.0.0/16", "")), a,
 			bBy("default/wb2")}},
-		{"two spellings of one address", 1, []Part{here, a, Pod("b", Carrying("::ffff:a00:5"))}},
 		{"one of them is terminating", 1, []Part{here, a, bBy("default/wb", DeletedAgo(time.Hour))}},
 		{"one of them is finished", 0, []Part{here, a, bBy("default/wb", Phase("Failed"))}},
 		{"two networks", 0, []Part{here, NAD("red", WhereaboutsConfig("10.0.0.0/24", "red")), a, bBy("default/red")}},

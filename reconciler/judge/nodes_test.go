@@ -190,6 +190,9 @@ func TestNoPodAndNoAgents(t *testing.T) {
 			afterPassOver(UsualPool, UsualPod(OnNode("worker-2"), Carrying("10.0.0.5")))}},
 		"the pod was seen on the node that is not": {held, []Part{threeNodes, Node("worker-4", NotReadyFor(time.Hour)),
 			afterPassOver(UsualPool, UsualPod(OnNode("worker-4"), Carrying("10.0.0.5")))}},
+		"the pod was seen on a node that is proven dead": {stale, // as for a process that has just started
+			[]Part{threeNodes, Node("worker-4", NotReadyFor(time.Hour), OutOfService),
+				afterPassOver(UsualPool, UsualPod(OnNode("worker-4"), Carrying("10.0.0.5")))}},
 		"the pod was seen on a node that has gone away": {stale,
 			[]Part{threeNodes, afterPassOver(UsualPool, UsualPod(OnNode("worker-9"), Carrying("10.0.0.5")))}},
 	} {

@@ -316,18 +316,6 @@ func TestAPodThatClaimedTheAddressAndIsGoneDoesNotHoldWhatHasEnded(t *testing.T)
 	}
 }
 
-// The node is proven dead: that nothing else is known is no reason to hold what a pod
-// there had for ever, while a process that has just started releases it.
-func TestWithoutAgentsADeadNodeHoldsNothingOfAPodThatWasSeenThere(t *testing.T) {
-	dead := Node("worker-4", NotReadyFor(time.Hour), OutOfService)
-	Expect(t, Want(judge.Stale, judge.PodGone, false, judge.NoSource), UsualPool, threeNodes, dead)
-	it := AllocationOf(t, Judged(Observe(UsualPool, threeNodes, dead, afterPassOver(UsualPool, UsualPod(OnNode("worker-4"),
-		Carrying("10.0.0.5")))), judge.Policy{}), "10.0.0.5")
-	if it.Verdict != judge.Stale {
-		t.Errorf("%v\nit says: %s", OutcomeOf(it), it.Message())
-	}
-}
-
 // Nobody would ever write that report again.
 func TestTheClaimsOfAMissingNodeEndWhenNodeMissingIsConfirmed(t *testing.T) {
 	claims := Sandbox("box-2", "uid-9", OfPod("web-1"), WithAddress("10.0.0.5", ""))

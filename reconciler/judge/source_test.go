@@ -48,9 +48,6 @@ func TestNodesUnknown(t *testing.T) {
 			})
 		}
 	}
-	t.Run("no node, and no pod is bound to one", func(t *testing.T) {
-		Expect(t, Want(judge.Stale, judge.PodGone, false, judge.NoSource), UsualPool, NoNodes)
-	})
 }
 
 // A node that had to report leaves by evidence only.

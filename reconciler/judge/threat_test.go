@@ -233,7 +233,7 @@ func TestWithoutAgentsWhatAUserWritesIntoItsPodReleasesNothing(t *testing.T) {
 		if slices.Contains(released, says) {
 			continue
 		}
-		for _, nodes := range []sandboxCase{noSource, noSourceNodes, noSourceDown} {
+		for _, nodes := range []sandboxCase{noSource, noSourceDown} {
 			t.Run(says+", and "+nodes.says, func(t *testing.T) { expectKept(t, UsualPool, nodes.parts, forgery) })
 		}
 	}
@@ -244,10 +244,8 @@ func TestWithoutAgentsWhatAUserWritesIntoItsPodReleasesNothing(t *testing.T) {
 func TestTrustNetworkStatus(t *testing.T) {
 	trust := judge.Policy{TrustNetworkStatus: true}
 	notOnPod := Want(judge.Stale, judge.AddressNotOnPod, false, judge.NoSource)
-	for _, nodes := range []sandboxCase{noSource, noSourceNodes} {
-		ExpectUnder(t, trust, notOnPod, UsualPool, nodes.parts, UsualPod())
-		ExpectUnder(t, trust, notOnPod, UsualPool, nodes.parts, UsualPod(Carrying("10.0.0.6")))
-	}
+	ExpectUnder(t, trust, notOnPod, UsualPool, noSource.parts, UsualPod())
+	ExpectUnder(t, trust, notOnPod, UsualPool, noSource.parts, UsualPod(Carrying("10.0.0.6")))
 	for _, r := range tableRows() {
 		for _, p := range r.pods {
 			for _, b := range r.sandboxes {

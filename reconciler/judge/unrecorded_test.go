@@ -24,7 +24,6 @@ func TestUnrecorded(t *testing.T) {
 			runsWith(WithAddress("10.0.0.5", ""))}},
 		{"the pod and its sandbox both have it: one finding", 1, []Part{empty, here, worker, carrier.pod,
 			runsWith(WithAddress("10.0.0.5", ""))}},
-		{"a pod of phase Unknown carries one", 1, []Part{empty, here, unknownCarrier.pod}},
 		{"the pool has the allocation", 0,
 			[]Part{UsualPool, here, worker, carrier.pod, runsWith(WithAddress("10.0.0.5", ""))}},
 		{"the pool has the allocation under a key with zeros", 0,

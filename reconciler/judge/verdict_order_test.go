@@ -132,7 +132,7 @@ func TestUnreachableNodeTimeout(t *testing.T) {
 // The whole cross product: everything gets a verdict with a sentence, nothing that may hold its address is ever stale,
 // and only a sandbox state that proves an end is proven.
 func TestEveryCombinationHasAVerdict(t *testing.T) {
-	pods := []podCase{noPod, pending, live, carrier, unknownCarrier, terminating, terminatingCarrier, stuckTerminating,
+	pods := []podCase{noPod, pending, live, carrier, terminating, terminatingCarrier, stuckTerminating,
 		finished, succeeded, finishedAndDeleted,
 		{"a live pod without a network-status", UsualPod(NoNetworkStatus)},
 		{"a terminating Pending pod", UsualPod(Phase("Pending"), DeletedAgo(0))}}

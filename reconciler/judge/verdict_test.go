@@ -31,10 +31,8 @@ var (
 		All(afterPassOver(UsualPool, UsualPod(Phase("Pending")), isGone(OtherUID).parts), UsualPod(Phase("Pending")))}
 	pendingCarrier = podCase{"a Pending pod that carries the address", UsualPod(Phase("Pending"),
 		Carrying("10.0.0.5"))}
-	live           = podCase{"a live pod", UsualPod()}
-	carrier        = podCase{"a live pod that carries the address", UsualPod(Carrying("10.0.0.5"))}
-	unknownCarrier = podCase{"a pod of phase Unknown that carries the address", UsualPod(Phase("Unknown"),
-		Carrying("10.0.0.5"))}
+	live               = podCase{"a live pod", UsualPod()}
+	carrier            = podCase{"a live pod that carries the address", UsualPod(Carrying("10.0.0.5"))}
 	terminating        = podCase{"a terminating pod", UsualPod(DeletedAgo(-30 * time.Second))}
 	terminatingCarrier = podCase{"a terminating pod that carries the address", UsualPod(DeletedAgo(-30*time.Second),
 		Carrying("10.0.0.5"))}
@@ -91,7 +89,7 @@ func isUnreachable(uid string) sandboxCase {
 var (
 	isAbsent      = sandboxCase{"is in no report", ReportingWorker(), judge.Absent}
 	noSource      = sandboxCase{"no agent can report", Node("worker-1"), judge.NoSource}
-	noSourceNodes = sandboxCase{"no agent can report, with nodes that may not be listed", Nothing, judge.NoSource}
+	noSourceNodes = sandboxCase{"no agent can report, and there is no node", Nothing, judge.NoSource}
 	noSourceDown  = sandboxCase{"no agent can report, with a node that is not Ready",
 		All(Node("worker-1", NotReadyFor(time.Hour)), Node("worker-2")), judge.NoSource}
 )
@@ -132,7 +130,7 @@ func tableRows() []tableRow {
 			judge.TerminalButRunning},
 		{[]podCase{stuckTerminating}, []sandboxCase{runs(UsualUID)}, judge.Held, false, judge.StuckTerminating},
 		{[]podCase{terminating, terminatingCarrier}, []sandboxCase{runs(UsualUID)}, judge.Held, false, judge.Terminating},
-		{[]podCase{pending, live, carrier, unknownCarrier}, []sandboxCase{runs(UsualUID)}, judge.InUse, false,
+		{[]podCase{pending, live, carrier}, []sandboxCase{runs(UsualUID)}, judge.InUse, false,
 			judge.SandboxReady},
 		{[]podCase{pendingForAMinute}, []sandboxCase{hasStopped(OtherUID), isGone(OtherUID), diedWithNode(OtherUID)},
 			judge.Stale, true, judge.PodReplaced},
@@ -147,10 +145,9 @@ func tableRows() []tableRow {
 			isNotReady(UsualUID), isNotReady(OtherUID), isAttached(UsualUID), isAttached(OtherUID), lostItsNode(UsualUID),
 			lostItsNode(OtherUID),
 			hasNoFreshReport(UsualUID), hasNoFreshReport(OtherUID), isUnreachable(UsualUID), noSource, noSourceDown,
-			noSourceNodes,
 		}, judge.InUse, false, judge.PodPending},
 		{[]podCase{pendingCarrier}, []sandboxCase{isGone(UsualUID)}, judge.InUse, false, judge.PodPending},
-		{[]podCase{carrier, unknownCarrier}, beside, judge.InUse, false, judge.AddressOnPod},
+		{[]podCase{carrier}, beside, judge.InUse, false, judge.AddressOnPod},
 		{[]podCase{noPod, live, terminating, terminatingCarrier, stuckTerminating, finished, succeeded},
 			[]sandboxCase{isAttached(UsualUID), isAttached(OtherUID), isAttached(NoUID)}, judge.Held, false,
 			judge.AttachedReason},
@@ -177,13 +174,11 @@ func tableRows() []tableRow {
 			judge.Stale, true, judge.SandboxReplaced},
 		{[]podCase{
 			{"a live pod without a network-status", UsualPod(NoNetworkStatus)},
-			{"a live pod with a network-status of no text", UsualPod(NetworkStatus(" "))},
-			{"a live pod with an empty network-status", UsualPod(NetworkStatus("[]"))},
 			{"a live pod with a network-status that is not JSON", UsualPod(NetworkStatus(`[{"ips":["10.0.0.7"]`))},
-		}, []sandboxCase{isAbsent, noSource, noSourceDown, noSourceNodes}, judge.Held, false, judge.NetworkStatusMissing},
+		}, []sandboxCase{isAbsent, noSource, noSourceDown}, judge.Held, false, judge.NetworkStatusMissing},
 		{[]podCase{live}, []sandboxCase{isAbsent, wasAttached(UsualUID), wasAttached(OtherUID)}, judge.Stale, false,
 			judge.AddressNotOnPod},
-		{[]podCase{live}, []sandboxCase{noSource, noSourceNodes, noSourceDown}, judge.Held, false, judge.AddressNotOnPod},
+		{[]podCase{live}, []sandboxCase{noSource, noSourceDown}, judge.Held, false, judge.AddressNotOnPod},
 		{[]podCase{terminating, stuckTerminating}, []sandboxCase{hasStopped(UsualUID), hasStopped(OtherUID),
 			hasStopped(NoUID), isGone(UsualUID), isGone(OtherUID), isGone(NoUID)}, judge.Stale, true, judge.SandboxStopped},
 		{[]podCase{terminating, stuckTerminating}, []sandboxCase{isAbsent, wasAttached(UsualUID), wasAttached(OtherUID)},
@@ -194,15 +189,14 @@ func tableRows() []tableRow {
 			isGone(NoUID), isAbsent}, judge.Held, false, judge.ClaimedByOther},
 		{[]podCase{terminating, terminatingCarrier, stuckTerminating}, []sandboxCase{noSourceDown}, judge.Held, false,
 			judge.NodeUnreachable},
-		{[]podCase{stuckTerminating}, []sandboxCase{noSource, noSourceNodes}, judge.Held, false, judge.StuckTerminating},
-		{[]podCase{terminating, terminatingCarrier}, []sandboxCase{noSource, noSourceNodes}, judge.Held, false,
-			judge.Terminating},
+		{[]podCase{stuckTerminating}, []sandboxCase{noSource}, judge.Held, false, judge.StuckTerminating},
+		{[]podCase{terminating, terminatingCarrier}, []sandboxCase{noSource}, judge.Held, false, judge.Terminating},
 		{[]podCase{finished, succeeded, finishedAndDeleted}, []sandboxCase{hasStopped(UsualUID), hasStopped(OtherUID),
 			hasStopped(NoUID), isGone(UsualUID), isGone(OtherUID)}, judge.Stale, true, judge.PodFinished},
 		{[]podCase{finished, succeeded, finishedAndDeleted}, []sandboxCase{isAbsent, wasAttached(UsualUID),
 			wasAttached(OtherUID)}, judge.Stale, false, judge.PodFinished},
-		{[]podCase{succeeded}, []sandboxCase{noSource, noSourceNodes, noSourceDown}, judge.Stale, false, judge.PodFinished},
-		{[]podCase{finished, finishedAndDeleted}, []sandboxCase{noSource, noSourceNodes, noSourceDown}, judge.Held, false,
+		{[]podCase{succeeded}, []sandboxCase{noSource, noSourceDown}, judge.Stale, false, judge.PodFinished},
+		{[]podCase{finished, finishedAndDeleted}, []sandboxCase{noSource, noSourceDown}, judge.Held, false,
 			judge.TerminalButRunning},
 		{[]podCase{noPod}, []sandboxCase{hasStopped(UsualUID), hasStopped(NoUID), isGone(UsualUID), isGone(NoUID)},
 			judge.Stale, true, judge.PodGone},
