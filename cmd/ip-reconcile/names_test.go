@@ -32,13 +32,3 @@ func TestCheck_NamedVerdictOrReasonHasItsRows(t *testing.T) {
 		}
 	}
 }
-
-// Two patches that test one resourceVersion could not both be sent.
-func TestRun_OnePatchForEachPool(t *testing.T) {
-	_, out, errs := run(t, "run", "--dry-run", "--repair", "--snapshot", sample, "-o",
-		"jsonpath={range .patches[*]}{.pool}{':'}{range .operations[*]}{.op}{.path}{' '}{end}{end}")
-	if strings.Count(out, "kube-system/10.0.0.0-24:") != 1 || strings.Count(out, "test/metadata/resourceVersion") != 1 ||
-		!strings.Contains(out, "remove/spec/allocations/20") || !strings.Contains(out, "add/spec/allocations/40") {
-		t.Errorf("the patches are %s\n%s", out, errs)
-	}
-}

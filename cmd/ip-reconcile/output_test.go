@@ -26,7 +26,7 @@ func TestOutput_Golden(t *testing.T) {
 			"check -o jsonpath={.summary.stale}/{.allocations[?(@.reason=='PodFinished')].ip}"},
 		"run": {"run --dry-run --repair", "run --dry-run --reason PodGone --confirm-after 0 -o name",
 			"run --pool 10.0.0.0-24 --reason PodGone",
-			"run -o jsonpath={.deletes}{.patches} --address 10.0.0.26"},
+			"run --repair -o jsonpath={.deletes}{.patches}{.creates} --address 10.0.0.26,10.0.0.40"},
 		"release": {"release 10.0.0.20", "release 10.1.0.4 10.0.0.20 10.0.0.7 10.0.0.200", "release --pod default/web-8",
 			"release --pod default/web-8 --override NodeUnreachable --because it~was~scrapped",
 			"release --on-node worker-4", "release 10.0.0.20 -o name",

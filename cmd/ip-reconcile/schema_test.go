@@ -54,15 +54,11 @@ var strictSchemas = sync.OnceValues(func() (map[string]*jsonschema.Resolved, err
 })
 
 func TestSchema_EveryDocument(t *testing.T) {
-	for _, command := range []string{"check --all", "check --verdict Stale --pool 10.0.0.0-24", "run --dry-run --repair",
-		"explain 10.0.0.20", "recover", "release 10.0.0.20 10.0.0.7",
-		"run --dry-run --proven-only", "pools", "pools 10.0.0.0-24"} {
-		for _, form := range []string{"json", "yaml"} {
-			args := append(strings.Fields(command), "--snapshot", sample, "-o", form)
-			if code, _, errs := run(t, args...); code == exitFailed { // run checks what is printed
-				t.Errorf("%v: %s", args, errs)
-			}
+	for _, command := range []string{"check --all", "run --dry-run --repair", "release 10.0.0.20 10.0.0.7",
+		"run --dry-run --proven-only", "pools 10.0.0.0-24"} {
+		args := append(strings.Fields(command), "--snapshot", sample, "-o", "json")
+		if code, _, errs := run(t, args...); code == exitFailed { // run checks what is printed
+			t.Errorf("%v: %s", args, errs)
 		}
 	}
-	run(t, "run", "--repair", "--snapshot", copySample(t), "-o", "json")
 }

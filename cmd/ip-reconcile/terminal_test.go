@@ -19,25 +19,11 @@ import (
 func releaseOnATerminal(t *testing.T, override string, args ...string) string {
 	t.Helper()
 	std, shown := terminalWith(t, "n\n")
-	o := &byHand{options: options{streams: std, component: "release"}, override: override}
-	o.ByHand = true
-	o.addWithoutNode((&cobra.Command{}).Flags(), "warn")
-	o.snapshot = sample
+	o, r := releasing(t, std, override, args...)
 	if override != "" {
-		o.Because = "it was scrapped"
-	}
-	r, err := o.reconciler(t.Context())
-	if err == nil {
-		err = o.parse(args)
-	}
-	if err == nil {
-		err = o.check(t.Context(), r)
-	}
-	if err == nil && override != "" {
-		err = o.assert(t.Context(), r)
-	}
-	if err != nil {
-		t.Fatal(err)
+		if err := o.assert(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
 	}
 	o.DryRun = false
 	if err := o.consent(t.Context(), r); !errors.Is(err, errUnresolved) {
