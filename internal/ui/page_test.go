@@ -3,7 +3,6 @@ package ui
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,12 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/heaptest"
-	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -227,21 +223,6 @@ func TestPage_OverviewHasTheCarriersOfAConflict(t *testing.T) {
 	if len(d.Conflicts) != 1 || len(d.Conflicts[0].Carriers) != 2 || !d.Conflicts[0].Carriers[0].Recorded ||
 		d.Conflicts[0].Carriers[1].Pod != "default/twin" || len(d.Check.Findings) == 0 {
 		t.Errorf("the conflicts are %+v of the findings %+v", d.Conflicts, d.Check.Findings)
-	}
-}
-
-// The overview has the sources that are unknown, with what that costs.
-func TestPage_OverviewHasUnknownSources(t *testing.T) {
-	p := pageOf(viewOf(UsualPool, UsualPod(Carrying("10.0.0.5")), func(o *Observed) {
-		o.NADs = judge.Unknown[map[types.NamespacedName]*ippool.NAD](errors.New("definitions are forbidden"))
-	}))
-	var d Overview
-	if err := json.Unmarshal(get(p, http.MethodGet, "/ui/data/overview").Body.Bytes(), &d); err != nil {
-		t.Fatal(err)
-	}
-	if u := d.Check.Unknown; len(u) != 1 || u[0].Why != "definitions are forbidden" || u[0].Costs == "" ||
-		len(u[0].Findings) == 0 {
-		t.Errorf("%+v", u)
 	}
 }
 

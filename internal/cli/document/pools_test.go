@@ -47,16 +47,6 @@ func TestCount_ExactNumberOrString(t *testing.T) {
 	}
 }
 
-func TestPools_UnknownIsNull(t *testing.T) {
-	text, _ := poolsJSON(t, Pool("10.0.0.0-29", "10.0.0.0/29", Alloc("1", "default/gone", "box", "net1")), NAD("b", "{"))
-	for _, want := range []string{`"usable":null,"used":1,"outside":null,"blocked":null,"free":null,"fill":null`,
-		`"unknown":"no readable NetworkAttachmentDefinition`, `"waiting":[]`, `"networks":[]`, `default/b"`} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%s is not in %s", want, text)
-		}
-	}
-}
-
 func TestPools_FreeRangesAreBounded(t *testing.T) {
 	var allocs []Allocation
 	for i := 2; i < 200; i += 2 {

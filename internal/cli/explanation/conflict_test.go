@@ -76,6 +76,8 @@ func TestExplanation_StepsOfAConflict(t *testing.T) {
 			[]string{"default/twin keeps 10.0.0.5: the allocation names none of those", "they are equally old"}},
 		"the allocation names neither, without agents": {All(pool(of("past", "box-7")), web0, alone), []string{web, twin},
 			[]string{"Nobody keeps 10.0.0.5: the allocation names none of its pods"}},
+		"the allocation is missing, and is written before anything ends": {All(pool(), web0, alone, both(2*time.Hour)),
+			[]string{write, twin}, nil},
 		"the allocation is missing, without agents": {All(pool(), web0, alone), []string{web, twin},
 			[]string{"No allocation of 10.0.0.5 can be written now"}},
 		"a pod that is being deleted": {All(pool(of("web-0", "box-1")), web0,
@@ -106,22 +108,6 @@ func TestExplanation_StepsOfAConflict(t *testing.T) {
 				t.Errorf("explain %s: %s: the reader is sent elsewhere:\n%s", what, name, said(r, d))
 			}
 		}
-	}
-}
-
-// An allocation that is missing is written before anything ends, and then names one of the carriers.
-func TestExplanation_ConflictWithoutAnAllocation(t *testing.T) {
-	r, d := ask(t, "10.0.0.5", nil, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), Pool("10.0.0.0-24", "10.0.0.0/24"),
-		UsualPod(Carrying("10.0.0.5")), Pod("twin", UID(OtherUID), Carrying("10.0.0.5"), OnNode("worker-2")),
-		Node("worker-1"), Node("worker-2"),
-		FreshReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))),
-		FreshReport("worker-2", Sandbox("box-2", OtherUID, OfPod("twin"), WithAddress("10.0.0.5", ""))))
-	got := commands(d.Advice)
-	if len(got) != 2 || !strings.Contains(got[0], "run --repair") || !strings.Contains(got[1], "delete pod") {
-		t.Errorf("the commands are %q:\n%s", got, said(r, d))
-	}
-	if len(d.Conflicts) != 1 || d.Conflicts[0].Recorded != "" || len(d.Conflicts[0].Carriers) != 2 {
-		t.Errorf("the conflicts are %+v", d.Conflicts)
 	}
 }
 
