@@ -47,7 +47,6 @@ var renderings = []struct{ name, values, unserved string }{
 
 	{"repair-off", "repair: false", ""},
 	{"repair-without-agents", "{repair: true, agent: {enabled: false}}", ""},
-	{"repair-null-cronjob", "{repair: null, mode: cronjob}", ""},
 	{"mass-repair", "allowMassRepair: true", ""},
 	{"mass-repair-cronjob", "{allowMassRepair: true, mode: cronjob}", ""},
 	{"trust-network-status", "{agent: {enabled: false}, trustNetworkStatus: true}", ""},
@@ -62,7 +61,6 @@ var renderings = []struct{ name, values, unserved string }{
 		"tls: {secretName: mine}}, cron: {expression: '* * * * *'}}", ""},
 
 	{"pool-metrics-off", "metrics: {pools: false}", ""},
-	{"pool-metrics-off-cronjob", "{mode: cronjob, metrics: {pools: false}}", ""},
 	{"metrics-secure", "metrics: {secure: true}", ""},
 	{"metrics-from", "networkPolicy: {metricsFrom: [monitoring]}", ""},
 	{"metrics-secure-from", "{metrics: {secure: true}, networkPolicy: {metricsFrom: [monitoring]}}", ""},
@@ -86,7 +84,6 @@ var renderings = []struct{ name, values, unserved string }{
 	{"agent-nodes-empty-value", "agent: {nodeSelector: {a: b, d/e: ''}}", ""},
 	{"agent-nodes-all", "agent: {nodeSelector: {kubernetes.io/os: null}}", ""},
 	{"agent-nodes-cronjob", "{mode: cronjob, agent: {nodeSelector: {x: z}}}", ""},
-	{"agent-nodes-without-agents", "agent: {enabled: false, nodeSelector: {x: z}}", ""},
 	{"agent-nodes-argument", "{agent: {nodeSelector: {x: z}}, extraArgs: [--agent-nodes=z]}", ""},
 	{"agent-lease-namespace", "agent: {leaseNamespace: leases-of-agents}", ""},
 	{"agent-cri-o", "agent: {runtime: cri-o}", ""},
@@ -161,6 +158,19 @@ func TestDeploy_Rendered(t *testing.T) {
 				})).must(t)
 			}
 		})
+	}
+}
+
+// TestDeploy_ValuesThatChangeNothing has values of what is not installed.
+func TestDeploy_ValuesThatChangeNothing(t *testing.T) {
+	t.Parallel()
+	for values, like := range map[string]string{
+		"{repair: null, mode: cronjob}":                 "mode: cronjob",
+		"{mode: cronjob, metrics: {pools: false}}":      "mode: cronjob",
+		"agent: {enabled: false, nodeSelector: {x: z}}": "agent: {enabled: false}",
+	} {
+		equal(t, "the objects with "+values, installed(t, values), installed(t, like))
+		equal(t, "the notes with "+values, notesOf(t, values), notesOf(t, like))
 	}
 }
 
