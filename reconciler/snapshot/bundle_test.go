@@ -337,7 +337,7 @@ func TestEncode_OddObjects(t *testing.T) {
 	if n := again.NADs.Or(nil)[refused]; n == nil || n.Networks[0].Refused == "" {
 		t.Errorf("an ADD by the definition would not be refused: %+v", n)
 	}
-	for _, name := range []string{`"worker-`, `"default"`, "tenant", "web-7d4b9c"} {
+	for _, name := range []string{`"worker-`, `"default"`, "default/", "tenant", "web-7d4b9c"} {
 		if !strings.Contains(text, name) || strings.Contains(redacted, name) {
 			t.Errorf("%s is missing, or kept after renaming", name)
 		}
@@ -475,12 +475,7 @@ func TestEncode_UnknownKinds(t *testing.T) {
 	o.NADs = judge.Unknown[map[types.NamespacedName]*ippool.NAD](errors.New("no definitions"))
 	o.Reservations = judge.Unknown[[]*ippool.Reservation](errors.New("no reservations"))
 	again, _ := bundled(t, o, snapshot.Encoder{})
-	got, want := again.Sources(), o.Sources()
-	for i := range want {
-		if got[i].Name != want[i].Name || got[i].Unknown != want[i].Unknown {
-			t.Errorf("%s: %q, want %q", got[i].Name, got[i].Unknown, want[i].Unknown)
-		}
-	}
+	same(t, 0, sourcesOf(again), sourcesOf(o.Observation))
 	unread := again.Reports.Or(nil)[0]
 	if unread.Name != "worker-2" || !unread.IsUnread() || !slices.Equal(again.Unreadable, o.Unreadable) {
 		t.Errorf("%+v, %q", unread, again.Unreadable)

@@ -1,14 +1,10 @@
 package snapshot_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 )
 
 const claimedPool = `{apiVersion: whereabouts.cni.cncf.io/v1alpha1, kind: IPPool, metadata: {namespace: kube-system,
@@ -57,41 +53,4 @@ func TestRead_Machines(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A bundle has what judging reads of machines.
-func TestEncode_Machines(t *testing.T) {
-	for says, part := range map[string]judgetest.Part{
-		"a claim": judgetest.All(judgetest.IPAMClaim("vm.net1", "10.0.0.6"), judgetest.RawReservation("10.0.0.9",
-			time.Hour, map[string]any{"podref": "default/web-9", "ipamclaimref": "default/vm.net1"})),
-		"another claim":         judgetest.IPAMClaim("other", "10.0.0.5"),
-		"claims are unread":     judgetest.IPAMClaimsUnread("forbidden"),
-		"a guest":               judgetest.All(judgetest.IPAMClaim("other"), judgetest.Guest("vm", "default/wb", "10.0.0.5")),
-		"an odd reference":      judgetest.IPAMClaim("odd"),
-		"a migrating machine":   migration("migration-1"),
-		"a machine of two pods": migration(""),
-	} {
-		pool := judgetest.ClaimedPool
-		if says == "an odd reference" {
-			pool = judgetest.PoolClaimedBy("odd")
-		}
-		o := judgetest.Observe(pool, judgetest.Node("worker-1"), judgetest.NAD("wb",
-			judgetest.WhereaboutsConfig("10.0.0.0/24", "")), part)
-		again, _ := bundled(t, o, snapshot.Encoder{Labels: labels})
-		if got, want := said(judge.Judge(again, nil, judge.Policy{})), said(judge.Judge(o.Observation, nil,
-			judge.Policy{})); !slices.Equal(got, want) {
-			t.Errorf("%s:\n%s\n%s", says, strings.Join(got, "\n"), strings.Join(want, "\n"))
-		}
-		again, _ = bundled(t, o, snapshot.Encoder{Labels: labels, Rename: renamed})
-		if got, want := saidWithoutNames(judge.Judge(again, nil, judge.Policy{})), saidWithoutNames(judge.Judge(
-			o.Observation, nil, judge.Policy{})); !slices.Equal(got, want) {
-			t.Errorf("%s, renamed:\n%s\n%s", says, strings.Join(got, "\n"), strings.Join(want, "\n"))
-		}
-	}
-}
-
-func migration(uid string) judgetest.Part {
-	return judgetest.All(judgetest.Pod("launcher-1", judgetest.UID("a"), judgetest.Carrying("10.0.0.5"),
-		judgetest.Launcher("vmi-1", "")), judgetest.Pod("launcher-2", judgetest.UID("b"), judgetest.OnNode("worker-2"),
-		judgetest.Carrying("10.0.0.5"), judgetest.Launcher("vmi-1", uid)))
 }
