@@ -308,7 +308,6 @@ func rightsUnder(t *testing.T, given []grant) line {
 	return l
 }
 
-// The rights that are asked for are those that the manifests give, and each of them.
 // While a source is unknown, no line that rests on it says that all is well.
 func TestStatus_UnknownSourcesAreNoAllClear(t *testing.T) {
 	usual := All(UsualPool, UsualPod(Carrying("10.0.0.5")), bounded, bothFresh)
@@ -357,6 +356,7 @@ func TestStatus_FindingsThatAreNotListed(t *testing.T) {
 	}
 }
 
+// The rights that are asked for are those that the manifests give, and each of them.
 func TestStatus_PermissionsAreThoseOfTheManifests(t *testing.T) {
 	all := grants(t)
 	if l := rightsUnder(t, all); l.Level != document.LevelOK {
