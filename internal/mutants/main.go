@@ -69,7 +69,7 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 	var chosen []*Mutant
 	for i := range all {
 		m := &all[i]
-		if slices.ContainsFunc([]string{m.Fault, m.In + "." + m.Decl, m.Tests}, by.MatchString) {
+		if slices.ContainsFunc([]string{m.Fault, m.folder + "." + m.Decl, m.Tests}, by.MatchString) {
 			chosen = append(chosen, m)
 		}
 	}

@@ -17,61 +17,26 @@ import (
 type Mutant struct {
 	// Fault describes what the product does wrong.
 	Fault string
-	// Decl is a function, a method as "Type.method", a variable or a constant. In is the folder of its package, which is
-	// found where it is "".
-	Decl, In string
+	// Decl is a function, a method as "Type.method", a variable or a constant.
+	Decl string
 	// Old is code that occurs in Decl exactly once, however it is formatted. New replaces it.
 	Old, New string
 	// Tests are names of tests, separated by "|", of which at least one fails.
 	Tests string
-	// TestsIn is the folder of the package that has these tests, which is found where it is "".
-	TestsIn string
+
+	place          // of Old, which locate finds
+	testsIn string // the folder of the package that has these tests, which locate finds
 }
 
 func (m *Mutant) tests() []string { return strings.Split(m.Tests, "|") }
 
-// mutated is the file that has Decl, with the fault. The error means that the list is out of date or wrong.
-func (m *Mutant) mutated(root string) (file string, text []byte, err error) {
-	file, text, begin, end, err := m.find(filepath.Join(root, m.In))
-	if err != nil {
-		return "", nil, fmt.Errorf("mutant %q: %w: the list in internal/mutants is out of date", m.Fault, err)
+// mutated is the file that has Decl, with the fault. The error means that the fault is no Go source.
+func (m *Mutant) mutated() ([]byte, error) {
+	mutated := string(m.source[:m.begin]) + m.New + string(m.source[m.end:])
+	if _, err := parser.ParseFile(token.NewFileSet(), m.file, mutated, parser.SkipObjectResolution); err != nil {
+		return nil, fmt.Errorf("mutant %q is no Go source: %w", m.Fault, err)
 	}
-	mutated := string(text[:begin]) + m.New + string(text[end:])
-	if _, err := parser.ParseFile(token.NewFileSet(), file, mutated, parser.SkipObjectResolution); err != nil {
-		return "", nil, fmt.Errorf("mutant %q is no Go source: %w", m.Fault, err)
-	}
-	return file, []byte(mutated), nil
-}
-
-// find finds the file in a folder that has Decl, and the position of Old in it.
-func (m *Mutant) find(folder string) (file string, text []byte, begin, end int, err error) {
-	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
-	if err != nil {
-		return "", nil, 0, 0, err
-	}
-	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return "", nil, 0, 0, err
-		}
-		set := token.NewFileSet()
-		parsed, err := parser.ParseFile(set, file, text, parser.SkipObjectResolution)
-		if err != nil {
-			return "", nil, 0, 0, err
-		}
-		if decl := declarations(parsed)[m.Decl]; decl != nil {
-			from, to := set.Position(decl.Pos()).Offset, set.Position(decl.End()).Offset
-			begin, end, err := once(string(text[from:to]), m.Old)
-			if err != nil {
-				return "", nil, 0, 0, fmt.Errorf("%s in %s: %w", m.Decl, m.In, err)
-			}
-			return file, text, from + begin, from + end, nil
-		}
-	}
-	return "", nil, 0, 0, fmt.Errorf("%s has no %s", m.In, m.Decl)
+	return []byte(mutated), nil
 }
 
 func declaredName(d *ast.FuncDecl) string {
@@ -173,7 +138,7 @@ func rowMutants(root string) ([]Mutant, error) {
 					return string(text[set.Position(e.Pos()).Offset:set.Position(e.End()).Offset])
 				}
 				if m, ok := rowMutant(row, source); ok {
-					m.In, m.Decl = judgeFolder, declaredName(function)
+					m.Decl = declaredName(function)
 					found = append(found, m)
 				}
 			}
@@ -212,12 +177,12 @@ func rowMutant(row *ast.CompositeLit, source func(ast.Expr) string) (m Mutant, o
 	if err != nil {
 		return m, false
 	}
-	tests, testsIn := rowTests, ""
+	tests := rowTests
 	if id == "gone-long-alone" { // it needs a day of passes
-		tests, testsIn = "TestPlan_Confirmation", "reconciler"
+		tests = "TestPlan_Confirmation"
 	}
 	return Mutant{
-		Tests: tests, TestsIn: testsIn,
+		Tests: tests,
 		Fault: fmt.Sprintf("The row %s is a proven release", id),
 		Old:   whole, New: whole[:begin] + "verdict: Stale, proven: true" + whole[end:],
 	}, true

@@ -13,7 +13,7 @@ func TestMutants_FoundOnce(t *testing.T) {
 			t.Errorf("two mutants are called %q", m.Fault)
 		}
 		faults[m.Fault] = true
-		if _, _, err := m.mutated(root); err != nil {
+		if _, err := m.mutated(); err != nil {
 			t.Error(err)
 		}
 	}

@@ -14,16 +14,20 @@ import (
 
 // places are where the module declares what mutants name, so that moving a function or a test moves nothing here.
 type places struct {
-	declared map[string][]declared // by name, a method as "Type.method"
-	tests    map[string][]string   // folders by name
+	declared map[string][]place  // by name, a method as "Type.method"
+	tests    map[string][]string // folders by name
 }
 
-// declared is a declaration of the product.
-type declared struct{ folder, text string }
+// place is a part of a file of the product.
+type place struct {
+	folder, file string
+	source       []byte // the whole file
+	begin, end   int    // of the part
+}
 
 // findPlaces reads all packages of the module in root. A nested module, testdata and hidden folders are left out.
 func findPlaces(root string) (*places, error) {
-	p := &places{map[string][]declared{}, map[string][]string{}}
+	p := &places{map[string][]place{}, map[string][]string{}}
 	return p, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -62,7 +66,7 @@ func (p *places) add(path, folder string) error {
 		switch at := set.Position; {
 		case !isTest:
 			p.declared[name] = append(p.declared[name],
-				declared{folder, string(text[at(node.Pos()).Offset:at(node.End()).Offset])})
+				place{folder, path, text, at(node.Pos()).Offset, at(node.End()).Offset})
 		case strings.HasPrefix(name, "Test"):
 			p.tests[name] = append(p.tests[name], folder)
 		}
@@ -70,24 +74,21 @@ func (p *places) add(path, folder string) error {
 	return nil
 }
 
-// locate sets the folders that a mutant does not name: the only one with its declaration that has Old, and the only one
-// with all of its tests, or that of the declaration.
+// locate finds the only declaration of a mutant that has Old, and the package with all of its tests: that of the
+// declaration, or the only other one.
 func (p *places) locate(m *Mutant) error {
-	if m.In == "" {
-		var in []string
-		for _, d := range p.declared[m.Decl] {
-			if _, _, err := once(d.text, m.Old); err == nil {
-				in = append(in, d.folder)
-			}
+	var found []place
+	for _, d := range p.declared[m.Decl] {
+		if begin, end, err := once(string(d.source[d.begin:d.end]), m.Old); err == nil {
+			d.begin, d.end = d.begin+begin, d.begin+end
+			found = append(found, d)
 		}
-		if len(in) != 1 {
-			return fmt.Errorf("mutant %q: %d declarations of %s have its code once: %v", m.Fault, len(in), m.Decl, in)
-		}
-		m.In = in[0]
 	}
-	if m.TestsIn != "" {
-		return nil
+	if len(found) != 1 {
+		return fmt.Errorf("mutant %q: %d of %d declarations of %s have its code once", m.Fault, len(found),
+			len(p.declared[m.Decl]), m.Decl)
 	}
+	m.place = found[0]
 	var in []string
 	for i, name := range m.tests() {
 		if i == 0 {
@@ -96,10 +97,10 @@ func (p *places) locate(m *Mutant) error {
 		in = slices.DeleteFunc(in, func(folder string) bool { return !slices.Contains(p.tests[name], folder) })
 	}
 	switch {
-	case slices.Contains(in, m.In):
-		m.TestsIn = m.In
+	case slices.Contains(in, m.folder):
+		m.testsIn = m.folder
 	case len(in) == 1:
-		m.TestsIn = in[0]
+		m.testsIn = in[0]
 	default:
 		return fmt.Errorf("mutant %q: %d packages have the tests %s: %v", m.Fault, len(in), m.Tests, in)
 	}

@@ -46,7 +46,7 @@ func pattern(tests []string) string { return "^(" + strings.Join(tests, "|") + "
 func (r *runner) checkUnmutated(ctx context.Context, mutants []*Mutant) error {
 	expected := map[string][]string{}
 	for _, m := range mutants {
-		expected[m.TestsIn] = append(expected[m.TestsIn], m.tests()...)
+		expected[m.testsIn] = append(expected[m.testsIn], m.tests()...)
 	}
 	for folder, tests := range expected {
 		slices.Sort(tests)
@@ -96,7 +96,7 @@ func (r *runner) test(ctx context.Context, i int, m *Mutant) (*result, error) {
 	if r.find {
 		run, more = "^Test", []string{"-p", "1", "-skip", notNarrow}
 	}
-	t, err := runTests(ctx, r.root, m.TestsIn, run, overlay, more...)
+	t, err := runTests(ctx, r.root, m.testsIn, run, overlay, more...)
 	if err != nil {
 		return nil, err
 	}
@@ -118,11 +118,11 @@ func (r *runner) test(ctx context.Context, i int, m *Mutant) (*result, error) {
 
 // writeOverlay writes the file with the fault, and the overlay for 'go test'.
 func (r *runner) writeOverlay(i int, m *Mutant) (overlay string, err error) {
-	mutated, text, err := m.mutated(r.root)
+	text, err := m.mutated()
 	if err != nil {
 		return "", err
 	}
-	original, err := filepath.Abs(mutated)
+	original, err := filepath.Abs(m.file)
 	if err != nil {
 		return "", err
 	}
