@@ -19,13 +19,13 @@ type Item struct {
 	Allocation  *ippool.Allocation  // nil for a reservation
 	Reservation *ippool.Reservation // nil for an allocation
 
-	x                     *Index
-	pool                  *pool       // of an allocation
-	reading               nameReading // of a reservation's name
-	evidence              *Evidence   // nil for a reservation that shares an allocation's verdict, and see Evidence
-	related               []*Item
-	verdictSource         *Item // whose verdict a reservation shares
-	hasUnknownReservation bool  // the reservation of an allocation is judged by itself
+	x                 *Index
+	pool              *pool       // of an allocation
+	reading           nameReading // of a reservation's name
+	evidence          *Evidence   // nil for a reservation that shares an allocation's verdict, and see Evidence
+	related           []*Item
+	verdictSource     *Item // whose verdict a reservation shares
+	hasOwnReservation bool  // the reservation of an allocation is judged by itself
 }
 
 // ID identifies an item across passes. An entry that whereabouts has rewritten has another ID.

@@ -137,7 +137,7 @@ func (x *Index) judgeReservation(r *ippool.Reservation, items map[*ippool.Alloca
 	case r.Problem == ippool.UnknownField || keepsForAnother || unsupported != nil:
 		// The allocations have a reservation, which is judged by itself.
 		for _, a := range related {
-			a.hasUnknownReservation = true
+			a.hasOwnReservation = true
 		}
 	case r.Problem == "" && len(related) > 0:
 		it.related, it.verdictSource = related, mostConservative(related)

@@ -17,7 +17,7 @@ func (x *Index) missingReservation(it *Item) []Finding {
 		return nil
 	}
 	carried := it.Verdict == InUse && it.Reason != PodPending || it.Reason == PhantomPod
-	if !carried || x.hasReservation(it) || it.hasUnknownReservation {
+	if !carried || x.hasReservation(it) || it.hasOwnReservation {
 		return nil
 	}
 	p, e := it.pool, it.Evidence()
