@@ -11,7 +11,7 @@ import (
 
 // Phase is the phase of a pod's life. The order is that of precedence: a finished pod is Finished even while it is
 // being deleted.
-type Phase int
+type Phase int8
 
 const (
 	// None means that no pod has that name.

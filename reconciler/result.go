@@ -118,6 +118,6 @@ func (out *Result) Needs(r *podstate.Report) bool {
 	released := idsOf(out.Released)
 	return slices.ContainsFunc(slices.Concat(out.Allocations, out.Reservations), func(it *judge.Item) bool {
 		e := it.Evidence()
-		return e != nil && (slices.Contains(e.Nodes, r.Name) || e.ClaimantNode == r.Name) && !released[it.ID()]
+		return e != nil && (slices.Contains(e.Nodes, r.Name) || e.RivalNode() == r.Name) && !released[it.ID()]
 	})
 }

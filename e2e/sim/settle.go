@@ -267,7 +267,7 @@ func (s *Simulation) heldForGood(l leaked) bool {
 		return false
 	}
 	if it.Verdict == judge.Held {
-		return s.plan.Agents == 0 || it.Reason == judge.NetworkStatusMissing || it.Evidence().ClaimUnread &&
+		return s.plan.Agents == 0 || it.Reason == judge.NetworkStatusMissing || it.Evidence().RivalUnread &&
 			s.mayBeUnread(l.address())
 	}
 	if it.Reason == judge.SandboxReady {

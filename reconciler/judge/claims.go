@@ -8,28 +8,43 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// findClaims finds who else carries the address in the same network.
-func (x *Index) findClaims(it *Item) {
-	e := it.evidence
+// rival is another that carries an item's address in the same network, or may carry it. The zero value is nobody.
+type rival struct {
+	name           string // "" for nobody
+	reportNode     string // of the report that lists a sandbox; "" for a pod
+	podNode        string // of a pod
+	isUnread       bool   // its addresses are unknown
+	isGuest        bool   // a VirtualMachineInstance, by its status
+	isGuestUnknown bool   // a pod whose machine may have the address in its guest
+	unknown        string // what is unknown of it
+	sandbox        *unreadSandbox
+	pod            *unreadPod
+	// obsolete: an obsolete report lists another rival, which does not count. The evidence then rests on a missing node.
+	obsolete bool
+}
+
+// rivalOf is who else carries the address in the same network, or else may carry it.
+func (x *Index) rivalOf(it *Item, e *Evidence) rival {
 	if x.isOnSuccessor(e) {
-		e.Claimant, e.claimantPodNode = "pod "+e.Pod.String(), e.Pod.Node
-		return
+		return rival{name: "pod " + e.Pod.String(), podNode: e.Pod.Node}
 	}
-	if x.findClaimant(it); e.Claimant == "" {
-		x.findGuest(it)
-		e.ClaimByGuest = e.Claimant != ""
+	r := x.carrierBeside(it)
+	if r.name != "" {
+		return r
 	}
-	if e.Claimant == "" {
-		e.GuestUnknown = x.findUnreadPod(it, true)
-	}
-	if e.Claimant == "" {
-		if x.findUnreadClaim(it); e.Claimant != "" {
-			e.unknown = "no CNI cache file lists its addresses"
-		} else {
-			x.findUnreadPod(it, false)
+	for _, next := range []func() rival{
+		func() rival { return x.guestBeside(it) },
+		func() rival { return x.unreadPodBeside(it, true) },
+		func() rival { return x.unreadSandboxBeside(it, e) },
+		func() rival { return x.unreadPodBeside(it, false) },
+	} {
+		n := next()
+		n.obsolete = n.obsolete || r.obsolete
+		if r = n; r.name != "" {
+			return r
 		}
-		e.ClaimUnread = e.Claimant != ""
 	}
+	return r
 }
 
 // isOnSuccessor reports whether a pod by the owner's name carries the address and may not have it by this sandbox. A
@@ -47,35 +62,29 @@ func (x *Index) isOnSuccessor(e *Evidence) bool {
 	return e.Phase == podstate.Pending
 }
 
-// findClaimant finds another pod that is not finished and carries the address in the same network, or another sandbox
-// or attachment that may hold it, on a node that is not proven dead. An unknown network counts as the same.
-func (x *Index) findClaimant(it *Item) {
-	e, owner, addr := it.evidence, it.Owner(), it.Address()
+// carrierBeside is another pod that is not finished and carries the address in the same network, or another sandbox or
+// attachment that may hold it, on a node that is not proven dead. An unknown network counts as the same.
+func (x *Index) carrierBeside(it *Item) (r rival) {
+	owner, addr := it.Owner(), it.Address()
 	for _, c := range x.podsAt(addr) {
 		isOwn := owner.UID == "" && c.pod.Namespace == owner.Namespace && c.pod.Name == owner.Name
 		if !isOwn && it.mayBeOn(c.nad) && !x.isApart(it, x.isolatedOfPod(addr, c)) {
-			e.Claimant, e.claimantPodNode = "pod "+c.pod.String(), c.pod.Node
-			return
+			return rival{name: "pod " + c.pod.String(), podNode: c.pod.Node}
 		}
 	}
 	for _, b := range x.sandboxesByAddress[addr] {
 		isOwn := it.ContainerID() != "" && b.ID == it.ContainerID()
-		if isOwn || !it.isOfNetwork(b.NetworkName) || !x.mayHoldAddress(&b.mention) ||
-			x.isApart(it, x.isolatedOfSandbox(addr, &b)) || x.isObsoleteClaim(&b.mention, e) {
-			continue
+		switch {
+		case isOwn || !it.isOfNetwork(b.NetworkName) || !x.mayHoldAddress(&b.mention) ||
+			x.isApart(it, x.isolatedOfSandbox(addr, &b)):
+		case x.isObsolete(b.report):
+			r.obsolete = true
+		default:
+			r.name, r.reportNode = "sandbox "+b.ID+" on node "+b.report.Name, b.report.Name
+			return r
 		}
-		e.Claimant, e.ClaimantNode = "sandbox "+b.ID+" on node "+b.report.Name, b.report.Name
-		return
 	}
-}
-
-// isObsoleteClaim reports whether the report of a claim is obsolete. The evidence then rests on a missing node.
-func (x *Index) isObsoleteClaim(g *mention, e *Evidence) bool {
-	if !x.isObsolete(g.report) {
-		return false
-	}
-	e.MissingNode, e.Unproven = true, true
-	return true
+	return r
 }
 
 // unreadSandbox is a sandbox without a CNI cache file that lists all of its addresses. It may carry any address of its
@@ -105,34 +114,39 @@ func (u *unreadSandbox) mayCarry(it *Item) bool {
 	})
 }
 
-// findUnreadClaim finds a sandbox whose addresses are unknown and may include the item's.
-func (x *Index) findUnreadClaim(it *Item) {
-	e := it.evidence
-	isClaimant := func(g *mention) bool {
-		if it.Allocation != nil && g.ID == it.Allocation.ContainerID || x.isObsoleteClaim(g, e) {
+// unreadSandboxBeside is a sandbox whose addresses are unknown and may include the item's.
+func (x *Index) unreadSandboxBeside(it *Item, e *Evidence) (r rival) {
+	isRival := func(g *mention) bool {
+		switch {
+		case it.Allocation != nil && g.ID == it.Allocation.ContainerID:
+			return false
+		case x.isObsolete(g.report):
+			r.obsolete = true
 			return false
 		}
-		e.Claimant, e.ClaimantNode = "sandbox "+g.ID+" of "+g.pod()+" on node "+g.report.Name, g.report.Name
+		r.name, r.reportNode = "sandbox "+g.ID+" of "+g.pod()+" on node "+g.report.Name, g.report.Name
+		r.isUnread, r.unknown = true, "no CNI cache file lists its addresses"
 		return true
 	}
 	for i := range x.unreadSandboxes {
-		if u := &x.unreadSandboxes[i]; u.mayCarry(it) && isClaimant(&u.mention) {
-			e.unreadSandbox = u
-			return
+		if u := &x.unreadSandboxes[i]; u.mayCarry(it) && isRival(&u.mention) {
+			r.sandbox = u
+			return r
 		}
 	}
 	if !e.OnPod {
-		return
+		return r
 	}
 	// The owner's pod carries the address, so another sandbox of the pod may.
-	if r := x.byNode[e.Pod.Node]; r != nil && r.hasUnread {
-		for i := range r.Sandboxes {
-			g := &mention{r, ofSandbox, &r.Sandboxes[i]}
-			if g.AddressesUnread && x.podOf(g) == e.Pod && x.mayHoldAddress(g) && isClaimant(g) {
-				return
+	if on := x.byNode[e.Pod.Node]; on != nil && on.hasUnread {
+		for i := range on.Sandboxes {
+			g := &mention{on, ofSandbox, &on.Sandboxes[i]}
+			if g.AddressesUnread && x.podOf(g) == e.Pod && x.mayHoldAddress(g) && isRival(g) {
+				return r
 			}
 		}
 	}
+	return r
 }
 
 // isRecordedFor reports whether one of an interface's addresses is allocated to the sandbox.

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"time"
@@ -15,7 +16,7 @@ import (
 const MinAbsenceWhilePending = time.Minute
 
 // Ownership is whether the pod by the allocation's name is the sandbox's pod.
-type Ownership int
+type Ownership int8
 
 const (
 	OwnerUnknown Ownership = iota // no report gives the sandbox a UID, or the pod does not exist
@@ -25,24 +26,29 @@ const (
 
 func (o Ownership) String() string { return [...]string{"Unknown", "ItsPod", "NotItsPod"}[o] }
 
-// Evidence is all that the verdict on an item rests on. It is complete before the first row of the table is matched. A
-// Testimony keeps the fields that have a name in JSON: all that judging reads.
+// Evidence is all that the verdict on an item rests on. It is complete before the first row of the table is matched,
+// and nothing changes it any more. A Testimony keeps the fields that have a name in JSON: all that judging reads.
 type Evidence struct {
 	Problem ippool.Problem `json:"problem,omitempty"`
 	Detail  string         `json:"-"` // what the Problem is, or the IPAMClaim
-
-	Pod       *podstate.Pod  `json:"-"` // by the owner's name; nil if it does not exist
-	Phase     podstate.Phase `json:"-"` // None also for a pod that was never bound to a node
-	Ownership Ownership      `json:"-"`
-	Overdue   bool           `json:"overdue,omitempty"` // the deletion of the pod
-
+	Pod     *podstate.Pod  `json:"-"` // by the owner's name; nil if it does not exist
 	nodeSet
 	SandboxUID  string `json:"-"`
 	ContainerID string `json:"-"` // of the sandbox
+	// Rival: who else carries the address, or may carry it; "" for nobody.
+	Rival string `json:"claimant,omitempty"`
+	rival *rival // nil for nobody
+	// IPAMClaim is the state of the IPAMClaim that is recorded: Exists, Missing or NotRead; "" for none.
+	IPAMClaim IPAMClaimState `json:"ipamClaim,omitempty"`
+	Override  Reason         `json:"override,omitempty"` // for which a person asserts that the item is stale; "" for none
 
-	OnPod         bool `json:"onPod,omitempty"`         // the pod carries the address
-	StatusTrusted bool `json:"statusTrusted,omitempty"` // the operator trusts network-status annotations
-	Detached      bool `json:"detached,omitempty"`      // neither the pod nor its running sandbox has the interface
+	Phase         podstate.Phase `json:"-"` // None also for a pod that was never bound to a node
+	Ownership     Ownership      `json:"-"`
+	Overdue       bool           `json:"overdue,omitempty"`       // the deletion of the pod
+	OnPod         bool           `json:"onPod,omitempty"`         // the pod carries the address
+	StatusTrusted bool           `json:"statusTrusted,omitempty"` // the operator trusts network-status annotations
+	// Detached: neither the pod nor its running sandbox has the interface.
+	Detached bool `json:"detached,omitempty"`
 	// HasContradictingReport: an expired report, renewed after the containers ended, has the sandbox running.
 	HasContradictingReport bool `json:"contradictingReport,omitempty"`
 	Recent                 bool `json:"recent,omitempty"`   // a reservation younger than addTimeLimit
@@ -61,39 +67,31 @@ type Evidence struct {
 	AgentMayNotKnow bool `json:"agentMayNotKnow,omitempty"`
 	EndedElsewhere  bool `json:"endedElsewhere,omitempty"` // another node reports that the sandbox has ended
 	// OnlyOthersMissing: no node that is known to have had the pod or the address lacks its Node object.
-	OnlyOthersMissing bool   `json:"-"`
-	Claimant          string `json:"claimant,omitempty"`
-	ClaimantNode      string `json:"-"`                      // of the report that lists the claimant; "" for a pod
-	ClaimUnread       bool   `json:"claimUnread,omitempty"`  // the claimant's addresses are unknown
-	ClaimByGuest      bool   `json:"claimByGuest,omitempty"` // the claimant is a VirtualMachineInstance, by its status
-	GuestUnknown      bool   `json:"guestUnknown,omitempty"` // the claimant is a machine whose guest is unknown
-	claimantPodNode   string // the node of a claimant that is a pod
-	unreadSandbox     *unreadSandbox
-	unreadPod         *unreadPod
-	unknown           string // what is unknown: the nodes, or the claimant's addresses
-	// IPAMClaim is the state of the IPAMClaim that is recorded: Exists, Missing or NotRead; "" for none.
-	IPAMClaim IPAMClaimState `json:"ipamClaim,omitempty"`
-	Override  Reason         `json:"override,omitempty"` // for which a person asserts that the item is stale; "" for none
-
-	mentions []mention // of the container ID, or for a reservation of its address
+	OnlyOthersMissing bool `json:"-"`
+	RivalUnread       bool `json:"claimUnread,omitempty"`  // the rival's addresses are unknown
+	RivalIsGuest      bool `json:"claimByGuest,omitempty"` // the rival is a VirtualMachineInstance, by its status
+	GuestUnknown      bool `json:"guestUnknown,omitempty"` // the rival is a machine whose guest is unknown
 }
 
-func (x *Index) gather(it *Item) {
-	e := it.evidence
-	e.StatusTrusted = x.policy.TrustNetworkStatus
+// evidenceOn is the evidence on an item with these mentions: those of its container ID, or for a reservation those of
+// its address.
+func (x *Index) evidenceOn(it *Item, mentions []mention) Evidence {
+	e := Evidence{StatusTrusted: x.policy.TrustNetworkStatus}
 	if len(x.policy.Overrides) > 0 {
 		e.Override = x.policy.Overrides[it.ID()]
 	}
 	if e.Pod = x.owner(it.Owner()); e.Pod != nil {
-		e.Phase, e.Overdue, e.OnPod = e.Pod.Phase, e.Pod.IsOverdue(x.now), x.isOnPod(it)
-		if e.Pod.NeverBound && !x.hasRun(it, e.Pod) {
+		e.Phase, e.Overdue, e.OnPod = e.Pod.Phase, e.Pod.IsOverdue(x.now), x.isOnPod(it, e.Pod)
+		if e.Pod.NeverBound && !x.hasRun(e.Pod, mentions) {
 			e.Phase = podstate.None // no ADD has run for this pod: the item is of one before it
 		}
 		if e.Pod.Contradiction != "" {
 			e.Problem, e.Detail = ippool.Malformed, e.Pod.Contradiction
 		}
 	}
-	x.findSandbox(it)
+	s := x.sandboxOf(it, boundPod{e.Pod, e.Phase}, mentions)
+	e.nodeSet, e.SandboxUID, e.ContainerID = s.nodeSet, s.uid, cmp.Or(it.ContainerID(), s.id)
+	e.Unproven, e.EndedElsewhere, e.OnlyOthersMissing = s.unproven, s.endedElsewhere, s.onlyOthersMissing
 	switch {
 	case e.Pod == nil || e.SandboxUID == "":
 	case e.Pod.HasUID(e.SandboxUID):
@@ -101,21 +99,44 @@ func (x *Index) gather(it *Item) {
 	default:
 		e.Ownership = NotItsPod
 	}
-	e.Detached = x.isDetached(it)
-	e.HasContradictingReport = x.hasContradictingReport(it)
+	e.Detached = x.isDetached(it, &e, mentions)
+	e.HasContradictingReport = x.hasContradictingReport(e.Pod, mentions)
 	if e.Phase == podstate.Pending && e.Ownership == NotItsPod {
 		since := x.past.Of(it.ID()).StaleSince
 		e.AgentMayNotKnow = since.IsZero() || x.now.Sub(since) < MinAbsenceWhilePending
 	}
-	x.findPendingNetwork(it)
-	x.findIPAMClaim(it)
-	x.findClaims(it)
+	e.NetworkComplete, e.Superseded = x.pendingNetwork(it, &e, mentions)
+	if name := it.IPAMClaim(); name != nil && e.Problem == "" {
+		e.IPAMClaim, e.Detail = x.stateOfIPAMClaim(*name)
+	}
+	if rest := x.rivalOf(it, &e); rest.obsolete || rest.name != "" {
+		e.addRival(rest)
+	}
+	return e
+}
+
+func (e *Evidence) addRival(r rival) {
+	if r.obsolete { // what it does not count for, rests on a missing node
+		e.MissingNode, e.Unproven = true, true
+	}
+	if r.name == "" {
+		return
+	}
+	e.Rival, e.RivalUnread, e.RivalIsGuest, e.GuestUnknown = r.name, r.isUnread, r.isGuest, r.isGuestUnknown
+	e.rival = &r
+}
+
+// RivalNode is the node of the report that lists the rival; "" for a pod, and for nobody.
+func (e *Evidence) RivalNode() string {
+	if e.rival == nil {
+		return ""
+	}
+	return e.rival.reportNode
 }
 
 // isOnPod reports whether the pod carries the address, by its network-status or podIPs. With agents, an interface does
 // not count if another pool records it. A definition that maps to another pool is no proof: it may have been edited.
-func (x *Index) isOnPod(it *Item) bool {
-	pod := it.evidence.Pod
+func (x *Index) isOnPod(it *Item, pod *podstate.Pod) bool {
 	hasAddress := func(i podstate.Interface) bool {
 		return slices.ContainsFunc(i.Addresses, func(ip netip.Addr) bool {
 			return it.isAbout(ip) && !x.isRecordedElsewhere(it, &i, ip)
@@ -129,7 +150,7 @@ func (x *Index) isRecordedElsewhere(it *Item, i *podstate.Interface, ip netip.Ad
 	if nad == nil || !x.hasAgents { // without agents nothing reports which of the two is the interface's
 		return false
 	}
-	isOfReading := func(n ippool.Network) bool { return n.Name == it.reading.network }
+	isOfReading := func(n ippool.Network) bool { return n.Name == it.Network() }
 	if it.pool != nil && it.pool.isMapped(nad) || it.pool == nil && slices.ContainsFunc(nad.Networks, isOfReading) {
 		return false
 	}
@@ -140,8 +161,7 @@ func (x *Index) isRecordedElsewhere(it *Item, i *podstate.Interface, ip netip.Ad
 
 // isDetached reports whether a running sandbox lacks the interface of an allocation. Neither the pod's readable
 // network-status nor the sandbox's complete address list has it. The cause is a hot-unplug whose DEL was lost.
-func (x *Index) isDetached(it *Item) bool {
-	e := it.evidence
+func (x *Index) isDetached(it *Item, e *Evidence, mentions []mention) bool {
 	if it.IfName() == "" || it.Allocation == nil || e.Sandbox != Ready || e.OnPod || e.Phase != podstate.Live ||
 		e.Pod.Status != podstate.StatusReadable {
 		return false
@@ -160,7 +180,7 @@ func (x *Index) isDetached(it *Item) bool {
 		ip, readable := podstate.ParseAddress(a)
 		return !readable || a.IfName == it.IfName() || it.isAbout(ip)
 	}
-	return reported >= e.Pod.RequestedCount && !slices.ContainsFunc(it.evidence.mentions, func(g mention) bool {
+	return reported >= e.Pod.RequestedCount && !slices.ContainsFunc(mentions, func(g mention) bool {
 		if g.kind == ofGone {
 			return false
 		}
@@ -172,11 +192,11 @@ func (x *Index) isDetached(it *Item) bool {
 
 // hasContradictingReport reports whether an expired report has the sandbox running and was renewed, by the API server's
 // clock, after the containers had ended.
-func (x *Index) hasContradictingReport(it *Item) bool {
-	return it.evidence.Pod != nil && slices.ContainsFunc(it.evidence.mentions, func(g mention) bool {
+func (x *Index) hasContradictingReport(pod *podstate.Pod, mentions []mention) bool {
+	return pod != nil && slices.ContainsFunc(mentions, func(g mention) bool {
 		renewed := g.report.LeaseRenewedAt
 		return !g.report.IsFresh(x.now) && x.mayHoldAddress(&g) &&
-			(renewed.IsZero() || !renewed.Before(it.evidence.Pod.LastFinishedAt))
+			(renewed.IsZero() || !renewed.Before(pod.LastFinishedAt))
 	})
 }
 

@@ -78,7 +78,8 @@ type Finding struct {
 // CanRepair reports whether --repair would repair the defect.
 func (f Finding) CanRepair() bool { return f.Repair != nil }
 
-func (x *Index) findings(items []*Item) ([]Finding, []findingPlace) {
+func (j *Judgement) findings(items []*Item) ([]Finding, []findingPlace) {
+	x := j.x
 	found, uses := newFindingList(), x.overlapping(items)
 	for addr := range x.sandboxesByAddress {
 		found.add(x.conflictsAt(addr)...)
@@ -92,7 +93,7 @@ func (x *Index) findings(items []*Item) ([]Finding, []findingPlace) {
 	}
 	for _, it := range items {
 		if it.Allocation != nil && uses[it.Pool] {
-			found.add(x.missingReservation(it)...)
+			found.add(j.missingReservation(it)...)
 		}
 	}
 	found.add(slices.Concat(x.phantoms(), x.nodesNotReady(items), x.unreadFindings(items), x.malformed(items),
@@ -108,8 +109,9 @@ func (x *Index) FindingsAt(entries, reservations []netip.Addr) (found []Finding)
 	for _, addr := range uniqueAddresses(entries) {
 		found = append(found, x.wrongEntriesAt(addr, nil)...)
 	}
-	for _, it := range x.JudgeAddresses(reservations).Allocations {
-		found = append(found, x.missingReservation(it)...)
+	j := x.JudgeAddresses(reservations)
+	for _, it := range j.Allocations {
+		found = append(found, j.missingReservation(it)...)
 	}
 	return found
 }

@@ -19,13 +19,12 @@ type Item struct {
 	Allocation  *ippool.Allocation  // nil for a reservation
 	Reservation *ippool.Reservation // nil for an allocation
 
-	x                 *Index
-	pool              *pool       // of an allocation
-	reading           nameReading // of a reservation's name
-	evidence          *Evidence   // nil for a reservation that shares an allocation's verdict, and see Evidence
-	related           []*Item
-	verdictSource     *Item // whose verdict a reservation shares
-	hasOwnReservation bool  // the reservation of an allocation is judged by itself
+	x             *Index
+	pool          *pool        // of an allocation
+	reading       *nameReading // of a reservation's name; nil for an allocation, and if there is none
+	evidence      *Evidence    // nil for a reservation that shares an allocation's verdict
+	related       []*Item
+	verdictSource *Item // whose verdict a reservation shares
 }
 
 // ID identifies an item across passes. An entry that whereabouts has rewritten has another ID.
@@ -106,10 +105,13 @@ func (it *Item) HasClaimOf(other *Item) bool {
 // Address is the item's address; the zero Addr if it cannot be read. That of an entry in an unsupported range is the
 // one that whereabouts reads, and the entry may have been written for another one.
 func (it *Item) Address() netip.Addr {
-	if it.Allocation != nil {
+	switch {
+	case it.Allocation != nil:
 		return it.Allocation.Address
+	case it.reading != nil:
+		return it.reading.address
 	}
-	return it.reading.address
+	return netip.Addr{}
 }
 
 // Text is the item's address, "" if it cannot be read.
@@ -121,7 +123,12 @@ func (it *Item) Text() string {
 }
 
 // Network is the network of a reservation, if it is known.
-func (it *Item) Network() string { return it.reading.network }
+func (it *Item) Network() string {
+	if it.reading == nil {
+		return ""
+	}
+	return it.reading.network
+}
 
 // Key is the key of an allocation, "" for a reservation.
 func (it *Item) Key() string {
@@ -145,23 +152,15 @@ func (it *Item) Related() []*Item { return it.related }
 // SharesVerdictOf is the allocation whose verdict a reservation shares; nil for none.
 func (it *Item) SharesVerdictOf() *Item { return it.verdictSource }
 
-// Evidence is what the verdict rests on; nil for a reservation that shares an allocation's verdict. That of most
-// allocations in use is gathered again: it would take more memory than all else that a judgement keeps.
-func (it *Item) Evidence() *Evidence {
-	if it.evidence == nil && it.Allocation != nil {
-		again := *it
-		it.x.gatherOnAllocation(&again)
-		return again.evidence
-	}
-	return it.evidence
-}
+// Evidence is what the verdict rests on; nil for a reservation that shares an allocation's verdict.
+func (it *Item) Evidence() *Evidence { return it.evidence }
 
 // evidenceSource is the item whose evidence decided.
 func (it *Item) evidenceSource() *Item { return cmp.Or(it.verdictSource, it) }
 
 // Message explains the verdict in a sentence.
 func (it *Item) Message() string {
-	text := it.evidenceSource().Evidence().fill(it.decidingRow().say)
+	text := it.evidenceSource().fill(it.decidingRow().say)
 	if it.IsOverridden() {
 		text += "; a person asserts that nothing uses the address"
 	}
@@ -182,7 +181,7 @@ func (it *Item) Node() string { return it.Evidence().node() }
 func (it *Item) IsUndetermined() bool {
 	e := it.evidence
 	if it.Verdict != Held || e == nil || e.NodesUnknown || !it.x.o.Reports.IsKnown() ||
-		e.Claimant != "" && !e.ClaimUnread {
+		e.Rival != "" && !e.RivalUnread {
 		return false
 	}
 	return e.Sandbox == NoFreshReport || it.Reason == ClaimedByOther
@@ -200,7 +199,7 @@ func (it *Item) Age(now time.Time) time.Duration {
 // ReservationItem is the item of a reservation that shares an allocation's verdict.
 func (it *Item) ReservationItem(r *ippool.Reservation) *Item {
 	return &Item{Decision: it.Decision, Reservation: r, x: it.x, verdictSource: it, related: []*Item{it},
-		reading: nameReading{address: it.Address()}}
+		reading: &nameReading{address: it.Address()}}
 }
 
 // Attrs are the item's keys and values in the log.
@@ -218,10 +217,10 @@ func (it *Item) Attrs() []any {
 
 // ClaimedOn is the node of another pod that carries the address; "" for none, and for an allocation in use.
 func (it *Item) ClaimedOn() string {
-	if it.evidence == nil || it.Allocation != nil && it.Verdict == InUse {
+	if it.evidence == nil || it.evidence.rival == nil || it.Allocation != nil && it.Verdict == InUse {
 		return ""
 	}
-	return it.evidence.claimantPodNode
+	return it.evidence.rival.podNode
 }
 
 // PodByOwnerName is the pod by the owner's name; nil if it does not exist.
@@ -246,7 +245,7 @@ func (it *Item) isOfNetwork(network string) bool {
 	if it.pool != nil {
 		return it.pool.mayBeOfAny || it.pool.isOfNetwork(network)
 	}
-	return network == it.reading.network
+	return network == it.Network()
 }
 
 // mayBeOn reports whether an interface of a definition may be on the item's network. nil is a definition that cannot be

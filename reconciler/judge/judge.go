@@ -29,8 +29,10 @@ type Judgement struct {
 	// Total is the number of all allocations; a judgement of some addresses has fewer.
 	Total int
 
-	x        *Index
-	unlisted []findingPlace // of the findings beyond mostFindings of a kind
+	x *Index
+	// reservedApart are the allocations whose reservation is judged by itself.
+	reservedApart map[*Item]bool
+	unlisted      []findingPlace // of the findings beyond mostFindings of a kind
 }
 
 const (
@@ -51,9 +53,9 @@ func Judge(o *Observation, past Past, policy Policy) *Judgement {
 			entries = append(entries, entry{p, &p.Allocations[i]})
 		}
 	}
-	j := x.judge(entries, slices.Clone(x.o.Reservations.Or(nil)))
+	j := x.judgeAll(entries, slices.Clone(x.o.Reservations.Or(nil)))
 	j.Total = len(j.Allocations)
-	j.Findings, j.unlisted = x.findings(slices.Concat(j.Allocations, j.Reservations))
+	j.Findings, j.unlisted = j.findings(slices.Concat(j.Allocations, j.Reservations))
 	return j
 }
 
@@ -75,12 +77,12 @@ func (x *Index) JudgeAddresses(addresses []netip.Addr) *Judgement {
 	slices.SortStableFunc(entries, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(a.pool.ref, b.pool.ref), a.Address.Compare(b.Address))
 	})
-	return x.judge(entries, slices.Collect(maps.Keys(reservations)))
+	return x.judgeAll(entries, slices.Collect(maps.Keys(reservations)))
 }
 
-// judge gives verdicts to entries, each once, and to reservations.
-func (x *Index) judge(entries []entry, reservations []*ippool.Reservation) *Judgement {
-	j := &Judgement{Observation: x.o, WithoutAgents: !x.hasAgents, Nodes: x.states, x: x,
+// judgeAll gives verdicts to entries, each once, and to reservations.
+func (x *Index) judgeAll(entries []entry, reservations []*ippool.Reservation) *Judgement {
+	j := &Judgement{Observation: x.o, WithoutAgents: !x.hasAgents, Nodes: x.states, x: x, reservedApart: map[*Item]bool{},
 		Allocations: make([]*Item, 0, len(entries)), Reservations: make([]*Item, 0, len(reservations))}
 	items := make(map[*ippool.Allocation]*Item, len(entries))
 	for _, e := range entries {
@@ -91,42 +93,39 @@ func (x *Index) judge(entries []entry, reservations []*ippool.Reservation) *Judg
 	}
 	slices.SortStableFunc(reservations, byName)
 	for _, r := range reservations {
-		j.Reservations = append(j.Reservations, x.judgeReservation(r, items))
+		j.Reservations = append(j.Reservations, j.judgeReservation(r, items))
 	}
 	return j
 }
 
 func (x *Index) judgeAllocation(a entry) *Item {
 	it := &Item{Pool: a.pool.Pool, Allocation: a.Allocation, x: x, pool: a.pool}
-	x.gatherOnAllocation(it)
-	if it.Decision = judge(it.evidence); it.Verdict == InUse && it.evidence.Sandbox != NoFreshReport {
-		it.evidence = nil // see Evidence
+	switch {
+	case a.Problem != "":
+		return it.judged(unreadable(a.Problem, a.Detail))
+	case a.ContainerID == "": // whereabouts writes no such entry
+		return it.judged(unreadable(ippool.Malformed, "it has no id, so no report can show that its sandbox has ended"))
 	}
+	return it.judged(x.evidenceOn(it, x.byContainerID[a.ContainerID]))
+}
+
+// judged gives an item its verdict, by evidence that nothing changes any more.
+func (it *Item) judged(e Evidence) *Item {
+	it.evidence, it.Decision = &e, decide(&e)
 	return it
 }
 
-func (x *Index) gatherOnAllocation(it *Item) {
-	switch a := it.Allocation; {
-	case a.Problem != "":
-		it.evidence = unreadable(a.Problem, a.Detail)
-	case a.ContainerID == "": // whereabouts writes no such entry
-		it.evidence = unreadable(ippool.Malformed, "it has no id, so no report can show that its sandbox has ended")
-	default:
-		it.evidence = &Evidence{mentions: x.byContainerID[a.ContainerID]}
-		x.gather(it)
-	}
-}
-
-func unreadable(problem ippool.Problem, detail string) *Evidence {
-	return &Evidence{Problem: problem, Detail: detail, nodeSet: nodeSet{Sandbox: NoSource}}
+func unreadable(problem ippool.Problem, detail string) Evidence {
+	return Evidence{Problem: problem, Detail: detail, nodeSet: nodeSet{Sandbox: NoSource}}
 }
 
 // judgeReservation gives a reservation the verdict of its allocation. A reservation without one is judged by the table.
-func (x *Index) judgeReservation(r *ippool.Reservation, items map[*ippool.Allocation]*Item) *Item {
+func (j *Judgement) judgeReservation(r *ippool.Reservation, items map[*ippool.Allocation]*Item) *Item {
+	x := j.x
 	it := &Item{Reservation: r, x: x}
 	readings := x.readingsOf(r)
 	if len(readings) > 0 {
-		it.reading = readings[0]
+		it.reading = &readings[0]
 	}
 	related := x.allocationsOf(r, readings, items)
 	unsupported := x.unsupportedPoolOf(r, readings, len(related) == 0)
@@ -137,7 +136,7 @@ func (x *Index) judgeReservation(r *ippool.Reservation, items map[*ippool.Alloca
 	case r.Problem == ippool.UnknownField || keepsForAnother || unsupported != nil:
 		// The allocations have a reservation, which is judged by itself.
 		for _, a := range related {
-			a.hasOwnReservation = true
+			j.reservedApart[a] = true
 		}
 	case r.Problem == "" && len(related) > 0:
 		it.related, it.verdictSource = related, mostConservative(related)
@@ -147,18 +146,14 @@ func (x *Index) judgeReservation(r *ippool.Reservation, items map[*ippool.Alloca
 		}
 		return it
 	}
-	it.evidence = &Evidence{}
 	switch {
 	case r.Problem != "":
-		it.evidence = unreadable(r.Problem, r.Detail)
+		return it.judged(unreadable(r.Problem, r.Detail))
 	case unsupported != nil:
-		it.evidence = unreadable(ippool.UnsupportedRange, fmt.Sprintf("the address may be of pool %s, whose %s",
-			unsupported.ref, unsupported.Unsupported))
-	default:
-		x.gatherOnLone(it, readings)
+		return it.judged(unreadable(ippool.UnsupportedRange, fmt.Sprintf("the address may be of pool %s, whose %s",
+			unsupported.ref, unsupported.Unsupported)))
 	}
-	it.Decision = judge(it.evidence)
-	return it
+	return it.judged(x.evidenceOnLone(it, readings))
 }
 
 // unsupportedPoolOf is a pool of an unsupported range that may have the allocation of a reservation, nil for none. One
@@ -205,18 +200,18 @@ func mostConservative(items []*Item) *Item {
 	return slices.MinFunc(items, func(a, b *Item) int { return cmp.Compare(rank(a.Decision), rank(b.Decision)) })
 }
 
-// gatherOnLone fills in the evidence on a reservation without an allocation. Address and network identify its sandbox.
-func (x *Index) gatherOnLone(it *Item, readings []nameReading) {
-	e, r := it.evidence, it.Reservation
-	e.Sandbox = NoSource
+// evidenceOnLone is the evidence on a reservation without an allocation. Address and network identify its sandbox.
+func (x *Index) evidenceOnLone(it *Item, readings []nameReading) Evidence {
+	e, r := Evidence{nodeSet: nodeSet{Sandbox: NoSource}}, it.Reservation
 	if len(readings) == 1 {
+		var mentions []mention
 		for _, b := range x.sandboxesByAddress[it.reading.address] {
 			// A sandbox that has ended is no evidence on the reservation.
 			if b.NetworkName == it.reading.network && x.mayHoldAddress(&b.mention) {
-				it.evidence.mentions = append(it.evidence.mentions, b.mention)
+				mentions = append(mentions, b.mention)
 			}
 		}
-		x.gather(it)
+		e = x.evidenceOn(it, mentions)
 	}
 	e.Deleting = r.Deleting
 	since := x.past.Of(it.ID()).UncontradictedSince
@@ -235,6 +230,7 @@ func (x *Index) gatherOnLone(it *Item, readings []nameReading) {
 		}
 		e.Problem, e.Detail = ippool.Malformed, "the name is ambiguous: "+strings.Join(texts, ", or ")
 	}
+	return e
 }
 
 func byName(a, b *ippool.Reservation) int {

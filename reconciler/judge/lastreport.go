@@ -78,7 +78,7 @@ func (x *Index) isOvertaken(b *sandboxAddress) bool {
 // endedWhenReported reports whether the sandbox of an entry is known not to run, or was so by the last reports of
 // nodes that are silent now. They are the second result. A sandbox that no report has may be younger than the silence,
 // if its pod is bound to a silent node.
-func (x *Index) endedWhenReported(e *Evidence) (ended bool, silent []*report) {
+func (x *Index) endedWhenReported(e *Evidence, mentions []mention) (ended bool, silent []*report) {
 	if e.hasEndedSandbox() {
 		return true, nil
 	}
@@ -86,8 +86,8 @@ func (x *Index) endedWhenReported(e *Evidence) (ended bool, silent []*report) {
 		return false, nil
 	}
 	wasSeen := false
-	for i := range e.mentions {
-		g := &e.mentions[i]
+	for i := range mentions {
+		g := &mentions[i]
 		if x.mayRun(g) {
 			return false, nil
 		}

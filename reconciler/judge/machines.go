@@ -24,24 +24,18 @@ const (
 
 func (s IPAMClaimState) mayExist() bool { return s != NoClaim && s != ClaimMissing }
 
-// findIPAMClaim finds the state of the item's IPAMClaim. A claim is known by its name only: whereabouts records no UID,
-// and reuses the allocation for a new claim of the name.
-func (x *Index) findIPAMClaim(it *Item) {
-	e, name := it.evidence, it.IPAMClaim()
-	if name == nil || e.Problem != "" {
-		return
-	}
-	e.Detail = "IPAMClaim " + name.String()
-	claim, unread := x.claim(*name)
+// stateOfIPAMClaim is the state of an IPAMClaim, also in words. A claim is known by its name only: whereabouts records
+// no UID, and reuses the allocation for a new claim of the name.
+func (x *Index) stateOfIPAMClaim(name types.NamespacedName) (_ IPAMClaimState, text string) {
+	text = "IPAMClaim " + name.String()
+	claim, unread := x.claim(name)
 	switch {
 	case unread != "":
-		e.IPAMClaim = ClaimNotRead
-		e.Detail = fmt.Sprintf("the address belongs to %s, which is unknown: %s", e.Detail, unread)
+		return ClaimNotRead, fmt.Sprintf("the address belongs to %s, which is unknown: %s", text, unread)
 	case claim != nil:
-		e.IPAMClaim = ClaimExists
-	default:
-		e.IPAMClaim = ClaimMissing
+		return ClaimExists, text
 	}
+	return ClaimMissing, text
 }
 
 // claim returns an IPAMClaim, nil for none, and why it is unread, "" if that is known.
@@ -81,15 +75,15 @@ func (x *Index) addGuests() {
 	}
 }
 
-// findGuest finds a guest that has the item's address on the same network. A machine that has migrated may keep the
+// guestBeside is a guest that has the item's address on the same network. A machine that has migrated may keep the
 // address of its first pod (kubevirt issue 13709).
-func (x *Index) findGuest(it *Item) {
+func (x *Index) guestBeside(it *Item) rival {
 	for _, g := range x.guests[it.Address()] {
 		if it.mayBeOn(g.nad) {
-			it.evidence.Claimant = "VirtualMachineInstance " + g.guest.String()
-			return
+			return rival{name: "VirtualMachineInstance " + g.guest.String(), isGuest: true}
 		}
 	}
+	return rival{}
 }
 
 func (x *Index) podsByRef(refs []string) (pods []*podstate.Pod) {

@@ -12,11 +12,10 @@ import (
 
 // nodeSet are the nodes that could run a sandbox which no fresh report has, and the conclusions from their states.
 type nodeSet struct {
-	Sandbox       Sandbox  `json:"-"`
 	Nodes         []string `json:"-"`                       // that could run the sandbox, sorted
 	WithoutReport []string `json:"withoutReport,omitempty"` // of Nodes, those without a fresh report
 	NotReady      []string `json:"-"`                       // without agents: of Nodes, those that are not Ready
-	goneNodes     []string // of Nodes, those that are dead or missing
+	Sandbox       Sandbox  `json:"-"`
 	// NodesUnknown: it is not known which nodes could run the sandbox, because a source is unknown.
 	NodesUnknown bool `json:"nodesUnknown,omitempty"`
 	MissingNode  bool `json:"-"` // the evidence rests on a missing Node object
@@ -43,11 +42,8 @@ func (x *Index) newNodeSet(names []string, conditionOf func(string) nodeConditio
 	for _, name := range names {
 		c := conditionOf(name)
 		count[c]++
-		switch c {
-		case notReporting:
+		if c == notReporting {
 			n.WithoutReport = append(n.WithoutReport, name)
-		case provenDead, nodeObjectMissing:
-			n.goneNodes = append(n.goneNodes, name)
 		}
 	}
 	without := n.WithoutReport
@@ -156,51 +152,53 @@ func (x *Index) nodeSetOf(it *Item, names []string, andAgents bool) *nodeSet {
 // has the ID as one that may run, also the nodes whose slice the pool is, or every node with an agent. A slice whose
 // nodes all lack a Node object narrows nothing: they may be no nodes. Without agents it is the pod's own node. Of a pod
 // that is gone that is known if this process saw the pod bound, and no other can have its name: its nodes could run
-// it, and those that had the address. certain is true if no other node could run it.
-func (x *Index) couldRun(it *Item) (_ *nodeSet, certain bool) {
-	pod := it.evidence.Pod
-	if it.evidence.Phase == podstate.None { // it was never bound to a node
+// it, and those that had the address. The state is unproven if another node could run it.
+func (x *Index) couldRun(it *Item, bound boundPod, mentions []mention) sandboxState {
+	pod := bound.Pod
+	if bound.phase == podstate.None { // it was never bound to a node
 		pod = nil
 	}
 	switch {
 	case !x.hasAgents && pod != nil && pod.Node == "":
-		return x.nodeSetOf(it, nil, false), true
+		return sandboxState{nodeSet: *x.nodeSetOf(it, nil, false)}
 	case !x.hasAgents && pod != nil:
-		return x.nodeSetOf(it, []string{pod.Node}, false), true
+		return sandboxState{nodeSet: *x.nodeSetOf(it, []string{pod.Node}, false)}
 	}
 	if !x.hasAgents && it.Allocation != nil && x.past.Of(it.ID()).RanOnlyThere {
-		return x.nodeSetOf(it, sortedUnique(x.knownNodes(it)), false), false
+		return sandboxState{nodeSet: *x.nodeSetOf(it, sortedUnique(x.knownNodes(it, bound.Pod)), false), unproven: true}
 	}
-	reported := it.reportingNodes()
-	all := sortedUnique(slices.Concat(x.knownNodes(it), reported,
-		slices.DeleteFunc(x.mustReportAgain(it), x.isMissing)))
+	reported := reportingNodes(mentions)
+	all := sortedUnique(slices.Concat(x.knownNodes(it, bound.Pod), reported,
+		slices.DeleteFunc(x.mustReportAgain(mentions), x.isMissing)))
 	if it.Allocation != nil && len(reported) == 0 { // otherwise a report says where it ran
 		all = sortedUnique(append(all, x.mayBeSliceOf(it.pool)...))
 	}
-	it.evidence.OnlyOthersMissing = !slices.ContainsFunc(all, x.isMissing)
+	s := sandboxState{unproven: true, onlyOthersMissing: !slices.ContainsFunc(all, x.isMissing)}
 	switch {
 	case it.Allocation == nil && pod != nil && x.isGone(pod.Node):
-		return x.newNodeSet(sortedUnique(slices.Concat(x.agentNodes, all)), func(name string) nodeCondition {
+		s.nodeSet = *x.newNodeSet(sortedUnique(slices.Concat(x.agentNodes, all)), func(name string) nodeCondition {
 			if name == pod.Node {
 				return notReporting
 			}
 			return x.nodeConditionForLone(name)
-		}), false
+		})
 	case it.Allocation != nil && len(reported) > 0:
-		return x.nodeSetOf(it, all, false), len(all) == len(reported)
+		s.nodeSet, s.unproven = *x.nodeSetOf(it, all, false), len(all) != len(reported)
 	case it.Allocation != nil && slices.ContainsFunc(it.pool.slice, func(node string) bool { return x.nodeNames[node] }):
-		return x.nodeSetOf(it, all, false), false
+		s.nodeSet = *x.nodeSetOf(it, all, false)
+	default:
+		s.nodeSet = *x.nodeSetOf(it, slices.DeleteFunc(all, func(name string) bool {
+			_, found := slices.BinarySearch(x.agentNodes, name)
+			return found
+		}), true)
 	}
-	return x.nodeSetOf(it, slices.DeleteFunc(all, func(name string) bool {
-		_, found := slices.BinarySearch(x.agentNodes, name)
-		return found
-	}), true), false
+	return s
 }
 
 // reportingNodes are the nodes whose last report has the sandbox, but not as ended.
-func (it *Item) reportingNodes() (nodes []string) {
-	for i := range it.evidence.mentions {
-		if g := &it.evidence.mentions[i]; g.kind != ofGone {
+func reportingNodes(mentions []mention) (nodes []string) {
+	for i := range mentions {
+		if g := &mentions[i]; g.kind != ofGone {
 			nodes = append(nodes, g.report.Name)
 		}
 	}
@@ -209,9 +207,9 @@ func (it *Item) reportingNodes() (nodes []string) {
 
 // mustReportAgain are the nodes whose expired reports have the sandbox, also as one that has ended. Only a node that is
 // proven dead need not report that again.
-func (x *Index) mustReportAgain(it *Item) (nodes []string) {
-	for i := range it.evidence.mentions {
-		if r := it.evidence.mentions[i].report; !r.IsFresh(x.now) && !x.hasEndedWithNode(r) {
+func (x *Index) mustReportAgain(mentions []mention) (nodes []string) {
+	for i := range mentions {
+		if r := mentions[i].report; !r.IsFresh(x.now) && !x.hasEndedWithNode(r) {
 			nodes = append(nodes, r.Name)
 		}
 	}
@@ -219,10 +217,10 @@ func (x *Index) mustReportAgain(it *Item) (nodes []string) {
 }
 
 // knownNodes are the nodes of the owner's pod and of pods that carry the address, now or earlier.
-func (x *Index) knownNodes(it *Item) []string {
+func (x *Index) knownNodes(it *Item, pod *podstate.Pod) []string {
 	seen := x.past.Of(it.ID())
 	nodes := slices.Concat(seen.RanOn, seen.CarriedOn)
-	if pod := it.evidence.Pod; pod != nil && pod.Node != "" {
+	if pod != nil && pod.Node != "" {
 		nodes = append(nodes, pod.Node)
 	}
 	for _, c := range x.podsAt(it.Address()) {

@@ -10,14 +10,14 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// findPendingNetwork finds whether a Pending pod has its network without an allocation's address. whereabouts' ADD may
-// return an allocation of the pod without writing the ID of the new sandbox, so every sandbox of the pod counts.
-func (x *Index) findPendingNetwork(it *Item) {
-	e := it.evidence
+// pendingNetwork reports whether a Pending pod has its network without an allocation's address: see Evidence.
+// whereabouts' ADD may return an allocation of the pod without writing the ID of the new sandbox, so every sandbox of
+// the pod counts.
+func (x *Index) pendingNetwork(it *Item, e *Evidence, mentions []mention) (isComplete, isSuperseded bool) {
 	hasEnded := e.Sandbox == Stopped || e.Sandbox == Gone
 	if e.Phase != podstate.Pending || e.OnPod || it.Allocation == nil || !hasEnded ||
 		!slices.Contains(e.Nodes, e.Pod.Node) || x.nodeCondition(e.Pod.Node) != reporting {
-		return
+		return false, false
 	}
 	r := x.byNode[e.Pod.Node]
 	isReady := false
@@ -28,22 +28,22 @@ func (x *Index) findPendingNetwork(it *Item) {
 		}
 		if g.AddressesUnread || slices.Contains(g.Interfaces, it.IfName()) ||
 			slices.ContainsFunc(g.Addresses, it.mayBeAddress) {
-			return
+			return false, false
 		}
 		isReady = isReady || x.isReady(g) && len(g.Addresses) > 0 && e.Pod.HasUID(g.UID)
 	}
 	if r.mayAttach(e.Pod) {
-		return
+		return false, false
 	}
-	e.NetworkComplete, e.Superseded = isReady, x.hasYoungerSandbox(it, r)
+	return isReady, x.hasYoungerSandbox(it, e, mentions, r)
 }
 
 // hasRun reports whether a report shows, or may show, a sandbox of a pod that was never bound to a node by its object.
 // A restore of etcd may have brought back the pod as it was before. A pod without a UID may be that of any sandbox.
-func (x *Index) hasRun(it *Item, p *podstate.Pod) bool {
+func (x *Index) hasRun(p *podstate.Pod, mentions []mention) bool {
 	isOwn := func(g mention) bool { return p.HasUID(g.UID) }
 	isComplete := func(r *report) bool { return r.complete[p.UID] || r.complete[p.RuntimeUID] }
-	return p.UID == "" || slices.ContainsFunc(it.evidence.mentions, isOwn) || slices.ContainsFunc(x.reports, isComplete)
+	return p.UID == "" || slices.ContainsFunc(mentions, isOwn) || slices.ContainsFunc(x.reports, isComplete)
 }
 
 // mayAttach reports whether an ADD of a pod may be in progress, or its network may exist, by the CNI caches.
@@ -71,18 +71,18 @@ func (it *Item) mayBeAddress(a v1alpha1.Address) bool {
 // hasYoungerSandbox reports whether another allocation of the same pod and interface in the pool names a sandbox that
 // the report lists, and that was created after the item's sandbox, or, if that is no longer listed, after its end. Its
 // ADD did not return the item's allocation, which existed, so no later ADD of this version does.
-func (x *Index) hasYoungerSandbox(it *Item, r *report) bool {
-	own := slices.IndexFunc(it.evidence.mentions, func(g mention) bool { return g.report == r && g.kind != ofAttachment })
-	if own < 0 || it.evidence.mentions[own].CreatedAt.IsZero() {
+func (x *Index) hasYoungerSandbox(it *Item, e *Evidence, mentions []mention, r *report) bool {
+	own := slices.IndexFunc(mentions, func(g mention) bool { return g.report == r && g.kind != ofAttachment })
+	if own < 0 || mentions[own].CreatedAt.IsZero() {
 		return false
 	}
-	before := it.evidence.mentions[own].CreatedAt.Time
+	before := mentions[own].CreatedAt.Time
 	return slices.ContainsFunc(it.pool.Allocations, func(a ippool.Allocation) bool {
 		isSame := a.PodRef == it.PodRef() && (it.IfName() == "" || a.IfName == it.IfName())
 		return isSame && a.ContainerID != it.ContainerID() && slices.ContainsFunc(x.byContainerID[a.ContainerID],
 			func(g mention) bool {
-				return g.report == r && g.kind == ofSandbox && x.mayRun(&g) && it.evidence.Pod.HasUID(g.UID) &&
-					(x.isReady(&g) && it.evidence.Sandbox == Gone || g.CreatedAt.After(before))
+				return g.report == r && g.kind == ofSandbox && x.mayRun(&g) && e.Pod.HasUID(g.UID) &&
+					(x.isReady(&g) && e.Sandbox == Gone || g.CreatedAt.After(before))
 			})
 	})
 }

@@ -405,7 +405,7 @@ func (x *Index) misrecordedAt(addr netip.Addr) (found []Finding) {
 		e := x.judgeAllocation(entries[0]).Evidence()
 		fenced := x.renewedBehindFence(DELTimeout, b.report.node) &&
 			(e.Sandbox == NodeDead || x.renewedBehindFence(DELTimeout, e.Nodes))
-		ended, silent := x.endedWhenReported(e)
+		ended, silent := x.endedWhenReported(e, x.byContainerID[entries[0].ContainerID])
 		if ended && e.IPAMClaim != ClaimExists && (fenced || x.isDoneWithADD(b)) {
 			f := x.misrecordedFor(p, entries[0].Allocation, b, e, fenced)
 			x.asReported(&f, append(silent, b.report)...)

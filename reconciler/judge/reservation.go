@@ -12,12 +12,13 @@ const unwritten = "; it cannot be repaired, because "
 
 // missingReservation is the finding on an allocation in use, or of a phantom, without a reservation. An allocation
 // whose ADD may be in progress has none.
-func (x *Index) missingReservation(it *Item) []Finding {
+func (j *Judgement) missingReservation(it *Item) []Finding {
+	x := j.x
 	if !x.o.Reservations.IsKnown() {
 		return nil
 	}
 	carried := it.Verdict == InUse && it.Reason != PodPending || it.Reason == PhantomPod
-	if !carried || x.hasReservation(it) || it.hasOwnReservation {
+	if !carried || x.hasReservation(it) || j.reservedApart[it] {
 		return nil
 	}
 	p, e := it.pool, it.Evidence()

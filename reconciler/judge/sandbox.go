@@ -1,13 +1,14 @@
 package judge
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
 // Sandbox is what is known of the sandbox of an allocation. If several apply, the first counts.
-type Sandbox int
+type Sandbox int8
 
 const (
 	Ready         Sandbox = iota // a fresh report lists the ID as READY
@@ -27,100 +28,124 @@ func (s Sandbox) String() string {
 		"NodeDead", "NodeMissing", "Absent", "NoFreshReport", "NoSource"}[s]
 }
 
-func (x *Index) findSandbox(it *Item) {
-	e := it.evidence
-	e.ContainerID = it.ContainerID()
-	if x.findReported(it) {
-		if e.Sandbox == Stopped || e.Sandbox == Gone {
-			x.checkOtherNodes(it)
-		}
-		return
-	}
-	n, certain := x.couldRun(it)
-	e.nodeSet, e.Unproven = *n, !certain
-	if e.NodesUnknown {
-		e.unknown = x.nodesUnknown()
-	}
+// sandboxState is what reports and nodes show of an item's sandbox.
+type sandboxState struct {
+	nodeSet
+	uid, id           string // by a report; "" if none has the sandbox
+	unproven          bool   // these three: see Evidence
+	endedElsewhere    bool
+	onlyOthersMissing bool
 }
 
-// findReported takes the first state that a fresh report has, and the UID that any report gives the ID.
-func (x *Index) findReported(it *Item) (found bool) {
-	e := it.evidence
-	for i := range it.evidence.mentions {
-		g := &it.evidence.mentions[i]
+// boundPod is the pod by an owner's name, nil if it does not exist. Its phase is None if it was never bound to a node.
+type boundPod struct {
+	*podstate.Pod
+	phase podstate.Phase
+}
+
+// sandboxOf is the state of an item's sandbox.
+func (x *Index) sandboxOf(it *Item, pod boundPod, mentions []mention) sandboxState {
+	s, found := x.reportedState(it, pod.Pod, mentions)
+	switch {
+	case found && (s.Sandbox == Stopped || s.Sandbox == Gone):
+		return x.checkedOnOtherNodes(s, it, pod, mentions)
+	case found:
+		return s
+	}
+	c := x.couldRun(it, pod, mentions)
+	c.uid, c.id = s.uid, s.id
+	return c
+}
+
+// reportedState is the first state that a fresh report has, and the UID that any report gives the ID.
+func (x *Index) reportedState(it *Item, pod *podstate.Pod, mentions []mention) (s sandboxState, found bool) {
+	isAllocation := it.Allocation != nil
+	for i := range mentions {
+		g := &mentions[i]
 		state, ok := x.stateOf(g)
-		isAllocation := it.Allocation != nil
 		if !isAllocation && (state == Stopped || state == Gone) {
 			ok = false // the sandbox may not be the reservation's
 		}
 		if !ok {
-			if e.SandboxUID == "" && isAllocation {
-				e.SandboxUID = g.UID
+			if s.uid == "" && isAllocation {
+				s.uid = g.UID
 			}
 			continue
 		}
 		nodes := g.report.node
-		if found && state == e.Sandbox { // a cloned machine reports what both had
-			if nodes = e.Nodes; !slices.Contains(nodes, g.report.Name) {
+		if found && state == s.Sandbox { // a cloned machine reports what both had
+			if nodes = s.Nodes; !slices.Contains(nodes, g.report.Name) {
 				nodes = sortedUnique(slices.Concat(nodes, g.report.node))
 			}
-			e.Nodes = nodes
+			s.Nodes = nodes
 		}
 		// A reservation may have several sandboxes.
-		isOfPod := found && state == e.Sandbox && e.Pod != nil && g.UID == e.Pod.RuntimeUID
-		if !found || state < e.Sandbox || isOfPod {
-			e.Sandbox, e.SandboxUID, e.Nodes, found = state, g.UID, nodes, true
-			if e.ContainerID == "" {
-				e.ContainerID = g.ID
-			}
+		isOfPod := found && state == s.Sandbox && pod != nil && g.UID == pod.RuntimeUID
+		if !found || state < s.Sandbox || isOfPod {
+			s.Sandbox, s.uid, s.Nodes, found = state, g.UID, nodes, true
+			s.id = cmp.Or(s.id, g.ID)
 		}
 	}
-	return found
+	return s, found
 }
 
-// checkOtherNodes checks the end of a sandbox that one node reports against other nodes that may run it. Without this
-// check, a cloned machine or one lying agent could release the address of a running sandbox.
-func (x *Index) checkOtherNodes(it *Item) {
-	e := it.evidence
-	reporting := e.Nodes
-	if x.isContradicted(it) {
-		return
+// checkedOnOtherNodes is the end of a sandbox that one node reports, checked against other nodes that may run it.
+// Without this check, a cloned machine or one lying agent could release the address of a running sandbox.
+func (x *Index) checkedOnOtherNodes(s sandboxState, it *Item, pod boundPod, mentions []mention) sandboxState {
+	isOther := func(node string) bool { return !slices.Contains(s.Nodes, node) }
+	c := x.contradictionTo(s.Nodes, mentions)
+	if c.by != nil {
+		return s.with(c)
 	}
-	isOther := func(node string) bool { return !slices.Contains(reporting, node) }
-	others := slices.Concat(x.past.Of(it.ID()).RanOn, x.mustReportAgain(it))
-	if !slices.ContainsFunc(it.reportingNodes(), isOther) {
+	others := slices.Concat(x.past.Of(it.ID()).RanOn, x.mustReportAgain(mentions))
+	if !slices.ContainsFunc(reportingNodes(mentions), isOther) {
 		others = append(others, x.mayBeSliceOf(it.pool)...) // otherwise a report says where it ran
 	}
-	if e.Pod != nil && !(e.Phase == podstate.Finished && e.Pod.StoppedByKubelet) && e.Pod.Node != "" {
-		others = append(others, e.Pod.Node)
+	if pod.Pod != nil && !(pod.phase == podstate.Finished && pod.StoppedByKubelet) && pod.Node != "" {
+		others = append(others, pod.Node)
 	}
 	others = slices.DeleteFunc(sortedUnique(others), func(node string) bool { return !isOther(node) })
 	if len(others) == 0 {
-		return
+		return s.with(c)
 	}
 	n := x.newNodeSet(others, x.nodeCondition)
-	isMissing := e.MissingNode || n.MissingNode
-	if e.Unproven = true; n.Sandbox == NoFreshReport {
-		e.nodeSet, e.unknown = *n, x.nodesUnknown()
+	isMissing := s.MissingNode || n.MissingNode
+	if n.Sandbox == NoFreshReport {
+		s.nodeSet = *n
 	}
-	e.MissingNode = isMissing
+	s.unproven, s.MissingNode = true, isMissing
+	return s.with(c)
 }
 
-// isContradicted reports whether a node outside the evidence has the ID as one that may run, and then holds the item.
-func (x *Index) isContradicted(it *Item) bool {
-	e := it.evidence
-	for i := range it.evidence.mentions {
-		g := &it.evidence.mentions[i]
-		node := g.report.Name
+// contradiction is what nodes report against the end of a sandbox that other nodes report. The zero value is nothing.
+type contradiction struct {
+	by       *report // lists the sandbox as one that may run; nil for none
+	obsolete bool    // an obsolete report does
+}
+
+// with is the state with a contradiction to it: the sandbox may run, or its end is unproven.
+func (s sandboxState) with(c contradiction) sandboxState {
+	if c.obsolete {
+		s.MissingNode, s.unproven = true, true
+	}
+	if c.by != nil {
+		s.Sandbox, s.Nodes, s.endedElsewhere = NotReady, c.by.node, true
+	}
+	return s
+}
+
+// contradictionTo finds the report of another node than those that report the end of a sandbox.
+func (x *Index) contradictionTo(nodes []string, mentions []mention) (c contradiction) {
+	for i := range mentions {
+		g := &mentions[i]
 		switch {
-		case !x.mayRun(g) || x.hasEndedWithNode(g.report):
-		case slices.Contains(e.Nodes, node):
+		case !x.mayRun(g) || x.hasEndedWithNode(g.report) || slices.Contains(nodes, g.report.Name):
 		case x.isObsolete(g.report):
-			e.MissingNode, e.Unproven = true, true
+			c.obsolete = true
 		default:
-			e.Sandbox, e.Nodes, e.EndedElsewhere = NotReady, g.report.node, true
-			return true
+			c.by = g.report
+			return c
 		}
 	}
-	return false
+	return c
 }

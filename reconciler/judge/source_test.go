@@ -279,7 +279,7 @@ func TestSources_MissingNodeWhileReportsAreUnknown(t *testing.T) {
 	// The allocation names another sandbox, and the one that carries the address is on the missing node.
 	it := AllocationOf(t, Judged(Observe(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-9", "box-9", "net1")),
 		cluster, expired, leasesUnknown), judge.Policy{}), "10.0.0.5")
-	if e := it.Evidence(); it.Verdict != judge.Held || e.Claimant == "" {
+	if e := it.Evidence(); it.Verdict != judge.Held || e.Rival == "" {
 		t.Errorf("%v, by %+v", OutcomeOf(it), e)
 	}
 }

@@ -69,7 +69,7 @@ func (e *Evidence) forbidsStale() bool {
 	mayRun := e.Sandbox == Ready && !e.Detached || e.Sandbox == NotReady || e.Sandbox == Attached
 	ownAndPending := e.Phase == podstate.Pending && e.Sandbox != Absent && e.Ownership != NotItsPod &&
 		!e.hasNetworkWithout()
-	return e.Problem != "" || e.Claimant != "" || e.IPAMClaim.mayExist() || mayRun || ownAndPending || e.Recent ||
+	return e.Problem != "" || e.Rival != "" || e.IPAMClaim.mayExist() || mayRun || ownAndPending || e.Recent ||
 		e.Deleting || e.OnPod && e.Phase == podstate.Live
 }
 

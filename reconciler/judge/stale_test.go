@@ -20,7 +20,7 @@ func eachEvidence(f func(e *Evidence)) {
 				for bits := range 1 << 16 {
 					bit := func(i int) bool { return bits>>i&1 != 0 }
 					if bit(15) && (phase != podstate.Pending || sandbox != Stopped && sandbox != Gone || bit(2)) {
-						continue // see Index.findPendingNetwork
+						continue // see Index.pendingNetwork
 					}
 					pod := &podstate.Pod{Node: "worker-1", Phase: phase, StoppedByKubelet: bit(0)}
 					if bit(1) {
@@ -44,7 +44,7 @@ func eachEvidence(f func(e *Evidence)) {
 						e.NetworkComplete, e.Superseded = bit(0), !bit(0) || bit(1)
 					}
 					if bit(12) || bit(13) {
-						e.Claimant, e.ClaimUnread, e.ClaimByGuest = "somebody", bit(12) && bit(13), !bit(12)
+						e.Rival, e.RivalUnread, e.RivalIsGuest = "somebody", bit(12) && bit(13), !bit(12)
 					}
 					if bit(14) {
 						e.Problem = ippool.Malformed
@@ -59,7 +59,7 @@ func eachEvidence(f func(e *Evidence)) {
 func TestNothingIsStaleThatMayBeInUse(t *testing.T) {
 	stale, failed := 0, 0
 	eachEvidence(func(e *Evidence) {
-		j := judge(e)
+		j := decide(e)
 		if failed > 10 {
 			return
 		}
@@ -75,7 +75,7 @@ func TestNothingIsStaleThatMayBeInUse(t *testing.T) {
 		}
 		stale++
 		never(e.Problem != "", "what it rests on could not be read")
-		never(e.Claimant != "", "somebody else carries the address")
+		never(e.Rival != "", "somebody else carries the address")
 		never(e.OnPod && e.Phase == podstate.Live, "the running pod carries the address")
 		never(e.Sandbox == Ready && (!e.Detached || e.Ownership != ItsPod), "the sandbox runs")
 		never(e.Sandbox == NotReady || e.Sandbox == Attached, "the sandbox may run")
@@ -105,14 +105,14 @@ func TestNothingIsStaleThatMayBeInUse(t *testing.T) {
 func TestAnIPAMClaimReleasesNothing(t *testing.T) {
 	stale, failed := 0, 0
 	eachEvidence(func(e *Evidence) {
-		without := judge(e)
+		without := decide(e)
 		for _, claim := range []IPAMClaimState{ClaimExists, ClaimMissing, ClaimNotRead, "OfTomorrow"} {
 			if failed > 10 {
 				return
 			}
 			with := *e
 			with.IPAMClaim = claim
-			j, want := judge(&with), without
+			j, want := decide(&with), without
 			if without.Verdict == Stale {
 				stale++
 				want = Decision{Verdict: Held, Reason: Claimed}
@@ -148,7 +148,7 @@ func TestAVerdictOfStaleIsRefusedWithoutItsProof(t *testing.T) {
 		"something unreadable":              {sandboxEnded, func(e *Evidence) { e.Problem = ippool.UnknownField }},
 		"an IPAMClaim":                      {sandboxEnded, func(e *Evidence) { e.IPAMClaim = ClaimExists }},
 		"IPAMClaims not read":               {sandboxEnded, func(e *Evidence) { e.IPAMClaim = ClaimNotRead }},
-		"a claimant":                        {sandboxEnded, func(e *Evidence) { e.Claimant = "pod default/other" }},
+		"a claimant":                        {sandboxEnded, func(e *Evidence) { e.Rival = "pod default/other" }},
 		"a sandbox that runs":               {sandboxEnded, func(e *Evidence) { e.Sandbox = Ready }},
 		"a sandbox that may run":            {sandboxEnded, func(e *Evidence) { e.Sandbox = NotReady }},
 		"a sandbox that is set up":          {sandboxEnded, func(e *Evidence) { e.Sandbox = Attached }},
@@ -234,7 +234,7 @@ func TestOnlyOneFunctionGivesTheVerdictStale(t *testing.T) {
 func TestNothingIsOverriddenThatMayBeInUse(t *testing.T) {
 	overridden, failed := map[Reason]int{}, 0
 	check := func(e *Evidence) {
-		before := judge(e)
+		before := decide(e)
 		overrides := []Reason{NoFreshReportReason}
 		if before.Verdict == Held {
 			overrides = []Reason{NoFreshReportReason, NodeUnreachable, NetworkStatusMissing, StuckTerminating, PhantomPod,
@@ -242,7 +242,7 @@ func TestNothingIsOverriddenThatMayBeInUse(t *testing.T) {
 		}
 		for _, override := range overrides {
 			e.Override = override
-			after := judge(e)
+			after := decide(e)
 			if e.Override = ""; after == before || failed > 10 {
 				continue
 			}
@@ -255,17 +255,17 @@ func TestNothingIsOverriddenThatMayBeInUse(t *testing.T) {
 			never(before.Verdict != Held, "it was not held")
 			never(before.Reason != override, "it was held for another reason than "+string(override))
 			if after.Verdict != Stale {
-				isClaimed := after.Reason == ClaimedByOther || after.Reason == GuestAddress && e.ClaimByGuest
-				never(!isClaimed || e.Claimant == "", "no claim says so")
+				isClaimed := after.Reason == ClaimedByOther || after.Reason == GuestAddress && e.RivalIsGuest
+				never(!isClaimed || e.Rival == "", "no claim says so")
 				continue
 			}
 			overridden[after.Reason]++
 			kept := *e
 			kept.Override, kept.IPAMClaim = override, ClaimExists
-			never(judge(&kept).Verdict == Stale, "a machine keeps the address")
+			never(decide(&kept).Verdict == Stale, "a machine keeps the address")
 			never(after.Proven || after.Reason != before.Reason || !after.IsOverridden() || !before.CanBeOverridden(),
 				"it does not say that a person asserts it")
-			never(e.Problem != "" || e.Claimant != "" || e.Recent || e.Deleting || e.Phase == podstate.Pending ||
+			never(e.Problem != "" || e.Rival != "" || e.Recent || e.Deleting || e.Phase == podstate.Pending ||
 				e.OnPod && e.Phase == podstate.Live, "it may be in use")
 			never(e.Sandbox != NoSource && e.Sandbox != NoFreshReport &&
 				(e.Sandbox != Absent || override != NetworkStatusMissing), "a report has the sandbox")

@@ -61,14 +61,14 @@ func table() []rule {
 		"report, and its last report does not contradict", (*Evidence).stoppedOnItsOwnNode)
 
 	claimed := when("another pod or sandbox carries the address in the same network",
-		func(e *Evidence) bool { return e.Claimant != "" })
+		func(e *Evidence) bool { return e.Rival != "" })
 	claimUnread := when("a sandbox or pod whose addresses are unknown may carry the address",
-		func(e *Evidence) bool { return e.Claimant != "" && e.ClaimUnread })
+		func(e *Evidence) bool { return e.Rival != "" && e.RivalUnread })
 
 	guest := when("a guest on the same network has the address, by its VirtualMachineInstance",
-		func(e *Evidence) bool { return e.Claimant != "" && e.ClaimByGuest })
+		func(e *Evidence) bool { return e.Rival != "" && e.RivalIsGuest })
 	guestUnknown := when("a machine on the same network may have the address, and its guest is unknown",
-		func(e *Evidence) bool { return e.Claimant != "" && e.GuestUnknown })
+		func(e *Evidence) bool { return e.Rival != "" && e.GuestUnknown })
 	claimExists := when("its IPAMClaim exists", func(e *Evidence) bool { return e.IPAMClaim == ClaimExists })
 	claimUnknown := when("IPAMClaims could not be read", func(e *Evidence) bool { return e.IPAMClaim.mayExist() })
 	claimGone := when("its IPAMClaim does not exist", func(e *Evidence) bool { return e.IPAMClaim == ClaimMissing })

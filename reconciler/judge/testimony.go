@@ -33,7 +33,7 @@ func (e *Evidence) testimony() *Testimony {
 	t := &Testimony{Evidence: *e, Phase: e.Phase.String(), Sandbox: e.Sandbox.String(), Ownership: e.Ownership.String()}
 	t.WithoutReport = slices.Clone(e.WithoutReport[:min(len(e.WithoutReport), 2)])
 	// A record must not keep an observation alive.
-	t.Evidence.Pod, t.mentions, t.Nodes, t.NotReady, t.goneNodes = nil, nil, nil, nil, nil
+	t.Evidence.Pod, t.rival, t.Nodes, t.NotReady = nil, nil, nil, nil
 	if p := e.Pod; p != nil {
 		t.Pod = &PodTestimony{p.Node, p.Status.String(), p.StoppedByKubelet}
 	}
@@ -52,12 +52,12 @@ func (t *Testimony) Judge() (Decision, error) {
 	if err := errors.Join(errs...); err != nil {
 		return Decision{}, err
 	}
-	return judge(&e), nil
+	return decide(&e), nil
 }
 
 // named sets v to the value of a word. last is the greatest value.
 func named[T interface {
-	~int
+	~int | ~int8
 	fmt.Stringer
 }](v *T, word string, last T) error {
 	for *v = 0; *v <= last; *v++ {

@@ -32,7 +32,7 @@ func TestTestimony_IsJudgedAsTheEvidence(t *testing.T) {
 	n, checked, failed := 0, 0, 0
 	check := func(e *Evidence) {
 		checked++
-		want := judge(e)
+		want := decide(e)
 		if got, err := stored(t, e).Judge(); (err != nil || got != want) && failed < 10 {
 			failed++
 			t.Errorf("judged %v (%v) instead of %v: %+v", got, err, want, e)
@@ -47,7 +47,7 @@ func TestTestimony_IsJudgedAsTheEvidence(t *testing.T) {
 		check(e)
 		e.WithoutReport = []string{"worker-1", "worker-2", "worker-3", "worker-4"}
 		check(e)
-		e.Override = judge(e).Reason // perhaps one that a person can override
+		e.Override = decide(e).Reason // perhaps one that a person can override
 		check(e)
 		e.IPAMClaim = []IPAMClaimState{ClaimExists, ClaimMissing, ClaimNotRead}[n/397%3]
 		check(e)
@@ -131,10 +131,10 @@ func TestTestimony_UnknownWords(t *testing.T) {
 
 // A record must not keep a whole observation alive, and must be short.
 func TestTestimony_IsSmall(t *testing.T) {
-	e := &Evidence{Pod: &podstate.Pod{}, mentions: make([]mention, 1), nodeSet: nodeSet{Sandbox: Gone,
+	e := &Evidence{Pod: &podstate.Pod{}, rival: &rival{}, nodeSet: nodeSet{Sandbox: Gone,
 		WithoutReport: make([]string, 5000)}}
 	s := e.testimony()
-	if s.Evidence.Pod != nil || s.mentions != nil || cap(s.WithoutReport) > 2 {
+	if s.Evidence.Pod != nil || s.rival != nil || cap(s.WithoutReport) > 2 {
 		t.Errorf("it refers to the observation: %+v", s)
 	}
 	if text, err := json.Marshal(s); err != nil || len(text) > 150 {

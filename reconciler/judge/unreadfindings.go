@@ -23,7 +23,7 @@ func (x *Index) unreadFindings(items []*Item) (found []Finding) {
 		if it.Allocation == nil || it.evidence == nil || it.Verdict != Held || it.Reason != ClaimedByOther {
 			continue
 		}
-		u, p := it.evidence.unreadSandbox, it.evidence.unreadPod
+		u, p := it.evidence.rival.sandbox, it.evidence.rival.pod
 		if owners == nil && (u != nil || p != nil) {
 			owners = x.ownedPools()
 		}

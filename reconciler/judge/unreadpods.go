@@ -132,15 +132,13 @@ func (x *Index) guestUnknown(uid string) string {
 	return ""
 }
 
-// findUnreadPod finds a pod whose addresses are unknown and may include the item's.
-func (x *Index) findUnreadPod(it *Item, isGuest bool) bool {
-	e := it.evidence
+// unreadPodBeside is a pod whose addresses, or with isGuest those of its guest, are unknown and may include the item's.
+func (x *Index) unreadPodBeside(it *Item, isGuest bool) rival {
 	for i := range x.unreadPods {
 		if u := &x.unreadPods[i]; u.isGuest == isGuest && u.mayCarry(it) {
-			e.Claimant, e.claimantPodNode, e.unknown = "pod "+u.pod.String(), u.pod.Node, u.why
-			e.unreadPod = u
-			return true
+			return rival{name: "pod " + u.pod.String(), podNode: u.pod.Node, isUnread: !isGuest, isGuestUnknown: isGuest,
+				unknown: u.why, pod: u}
 		}
 	}
-	return false
+	return rival{}
 }

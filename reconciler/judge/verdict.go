@@ -77,9 +77,9 @@ func (r *rule) matches(e *Evidence) bool {
 		(r.own == nil || r.own.holds(e)) && (r.when == nil || r.when.holds(e))
 }
 
-// judge finds the first row that matches. If it says Stale, or is overridden, the first row that overrules it decides.
+// decide finds the first row that matches. If it says Stale, or is overridden, the first row that overrules it decides.
 // One of these says Stale, too, and gives another reason.
-func judge(e *Evidence) Decision {
+func decide(e *Evidence) Decision {
 	var stale *rule
 	for i := range rules {
 		switch r := &rules[i]; {
@@ -185,7 +185,8 @@ func (r *rule) verdictText() string {
 }
 
 // fill fills the evidence into the message of a row.
-func (e *Evidence) fill(text string) string {
+func (it *Item) fill(text string) string {
+	e := it.evidence
 	list := func(nodes []string) string {
 		switch n := len(nodes); {
 		case n == 0:
@@ -200,8 +201,13 @@ func (e *Evidence) fill(text string) string {
 		noPod = "the pod of this name was never bound to a node"
 		phase, deleted = e.Phase.String(), e.Pod.DeletionTime.UTC().Format("2006-01-02T15:04:05Z")
 	}
-	return strings.NewReplacer("{nodes}", list(e.Nodes), "{gone}", list(e.goneNodes), "{without}", list(e.WithoutReport),
+	gone := slices.DeleteFunc(slices.Clone(e.Nodes), func(node string) bool { return !it.x.isGone(node) })
+	unknown := it.x.nodesUnknown()
+	if e.rival != nil {
+		unknown = cmp.Or(e.rival.unknown, unknown)
+	}
+	return strings.NewReplacer("{nodes}", list(e.Nodes), "{gone}", list(gone), "{without}", list(e.WithoutReport),
 		"{notready}", list(e.NotReady), "{nopod}", noPod, "{phase}", phase, "{deleted}", deleted, "{uid}", e.SandboxUID,
-		"{sandbox}", e.Sandbox.String(), "{detail}", e.Detail, "{unknown}", e.unknown,
-		"{claimant}", e.Claimant).Replace(text)
+		"{sandbox}", e.Sandbox.String(), "{detail}", e.Detail, "{unknown}", unknown,
+		"{claimant}", e.Rival).Replace(text)
 }

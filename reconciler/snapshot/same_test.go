@@ -98,11 +98,23 @@ func saySecondCheck(t *testing.T, w io.Writer, seed uint64) {
 
 func say(t *testing.T, w io.Writer, j *judge.Judgement) {
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
-		evidence, err := json.Marshal(it.Testimony())
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintln(w, DescribeItem(it), it.Message(), it.PoolNames(), string(evidence))
+		fmt.Fprintln(w, DescribeItem(it), it.Message(), it.PoolNames(), sortedJSON(t, it.Testimony()))
 	}
 	fmt.Fprintf(w, "%+v\n", j.Summary())
+}
+
+// sortedJSON is a value in JSON, with the keys of each object sorted: their order in the structs is no contract.
+func sortedJSON(t *testing.T, v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(text, &fields); err != nil {
+		t.Fatal(err)
+	}
+	if text, err = json.Marshal(fields); err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

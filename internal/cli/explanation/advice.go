@@ -51,8 +51,8 @@ func (a *answer) itemFacts(it *judge.Item) advice.Facts {
 		names["claim"] = claim.String()
 	}
 	if ev := it.Evidence(); ev != nil {
-		names["container"], names["othernode"] = ev.ContainerID, ev.ClaimantNode
-		switch kind, name, _ := strings.Cut(ev.Claimant, " "); kind {
+		names["container"], names["othernode"] = ev.ContainerID, ev.RivalNode()
+		switch kind, name, _ := strings.Cut(ev.Rival, " "); kind {
 		case "pod":
 			names["otherpod"] = name
 		case "VirtualMachineInstance":

@@ -25,7 +25,7 @@ func (a *answer) claimant(ev *judge.Evidence) *document.ConflictCarrier {
 	if ev == nil {
 		return nil
 	}
-	kind, rest, _ := strings.Cut(ev.Claimant, " ")
+	kind, rest, _ := strings.Cut(ev.Rival, " ")
 	name, _, _ := strings.Cut(rest, " ")
 	var p *party
 	switch kind {
@@ -33,7 +33,7 @@ func (a *answer) claimant(ev *judge.Evidence) *document.ConflictCarrier {
 		namespace, pod, _ := strings.Cut(name, "/")
 		p = a.partyOf(types.NamespacedName{Namespace: namespace, Name: pod}, "", document.ConflictCarrier{})
 	case "sandbox":
-		p = a.partyBySandbox(name, ev.ClaimantNode)
+		p = a.partyBySandbox(name, ev.RivalNode())
 	}
 	if p == nil {
 		return nil

@@ -45,8 +45,8 @@ func (a *answer) item(it *judge.Item) document.ExplainedItem {
 
 // Evidence returns the document of the evidence on an item.
 func Evidence(ev *judge.Evidence) *document.Evidence {
-	d := &document.Evidence{Problem: string(ev.Problem), Detail: ev.Detail, Claimant: ev.Claimant,
-		ClaimantNode: ev.ClaimantNode}
+	d := &document.Evidence{Problem: string(ev.Problem), Detail: ev.Detail, Claimant: ev.Rival,
+		ClaimantNode: ev.RivalNode()}
 	d.Sandbox = document.EvidenceSandbox{State: ev.Sandbox.String(), UID: ev.SandboxUID, Nodes: document.List(ev.Nodes),
 		NotReady: document.List(ev.NotReady), WithoutReport: document.List(ev.WithoutReport)}
 	if p := ev.Pod; p != nil {

@@ -34,7 +34,7 @@ func DescribeItem(it *judge.Item) string {
 		e = &judge.Evidence{}
 	}
 	return fmt.Sprint(it.ID(), it.Address(), it.Network(), OutcomeOf(it), it.Message(), it.Rule(), with, e.OnPod,
-		e.Ownership, e.Nodes, e.WithoutReport, e.Claimant, e.ClaimantNode)
+		e.Ownership, e.Nodes, e.WithoutReport, e.Rival, e.RivalNode())
 }
 
 // DescribeFindings is all that the findings say, a line each.
