@@ -18,7 +18,7 @@ func TestHistory_OldestStale(t *testing.T) {
 		p.pass(time.Duration(hour)*time.Hour, down...)
 		it := AllocationOf(t, Judged(p.next, judge.Policy{}), "10.0.0.5")
 		if it.Verdict != judge.Held || !it.IsUndetermined() {
-			t.Fatalf("hour %d: %v", hour, OutcomeOf(it))
+			t.Fatalf("hour %d: %v", hour, RulingOf(it))
 		}
 		if !p.History.oldestStale.IsZero() {
 			t.Errorf("hour %d: a candidate since %s", hour, p.History.oldestStale)

@@ -69,7 +69,7 @@ func TestLocalNode_Verdicts(t *testing.T) {
 	for name, c := range map[string]struct {
 		has  Part // the API
 		sees []ReportEdit
-		want Outcome
+		want Ruling
 	}{
 		"no agent, and the sandbox runs": {Nothing, []ReportEdit{Sandbox("box-1", "uid-1")},
 			Want(judge.InUse, judge.SandboxReady, false, judge.Ready)},
@@ -89,7 +89,7 @@ func TestLocalNode_Verdicts(t *testing.T) {
 				if len(o.Reports.Or(nil)) != 1 || o.Reports.Or(nil)[0].Name != "worker-1" || !o.Reports.Or(nil)[0].IsFresh(o.Now) {
 					t.Fatalf("reports: %+v", o.Reports)
 				}
-				if got := OutcomeOf(AllocationOf(t, judge.Judge(o, nil, judge.Policy{}), "10.0.0.5")); got != c.want {
+				if got := RulingOf(AllocationOf(t, judge.Judge(o, nil, judge.Policy{}), "10.0.0.5")); got != c.want {
 					t.Errorf("got  %v\nwant %v", got, c.want)
 				}
 			})

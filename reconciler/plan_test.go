@@ -325,7 +325,7 @@ func TestCheck_EmptyListOfPods(t *testing.T) {
 			p.Options.PodsComplete = false
 			p.next = Observe(parts...)
 			if j, err := p.Check(t.Context()); err == nil {
-				t.Errorf("it judged: %v", OutcomeOf(slices.Concat(j.Allocations, j.Reservations)[0]))
+				t.Errorf("it judged: %v", RulingOf(slices.Concat(j.Allocations, j.Reservations)[0]))
 			} else if text := err.Error(); !strings.Contains(text, "pod") || strings.Contains(text, "\n") {
 				t.Errorf("the error does not say in one line that pods are missing: %s", text)
 			}

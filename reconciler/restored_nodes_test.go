@@ -107,7 +107,7 @@ func TestRestore_TaintOnRunningNode(t *testing.T) {
 				}
 				j := Judged(p.next, judge.Policy{})
 				if it := AllocationOf(t, j, "10.0.0.5"); it.Reason != judge.NodeUnreachable {
-					t.Errorf("judged %v", OutcomeOf(it))
+					t.Errorf("judged %v", RulingOf(it))
 				}
 				if notes := strings.Join(j.Notes(), "\n"); !strings.Contains(notes,
 					"the out-of-service taint of worker-2 may come from etcd's backup") {

@@ -49,7 +49,7 @@ const minute, hour, day = time.Minute, time.Hour, 24 * time.Hour
 // web-1 got another sandbox between backup and restore, with the address of an allocation that the restore brought
 // back. No CNI cache lists its addresses, and its network-status is again that of the sandbox before.
 func TestRestore_StatusOfTheBackup(t *testing.T) {
-	settled := func(created time.Duration, pool Part) Outcome {
+	settled := func(created time.Duration, pool Part) Ruling {
 		t.Helper()
 		p := newProcess(t, atOnce)
 		usual := All(pool, Node("worker-1"), Pod("web-1", UID("uid-9"), Carrying("10.0.0.9")), written("worker-1",
@@ -59,7 +59,7 @@ func TestRestore_StatusOfTheBackup(t *testing.T) {
 		p.pass(0, usual, revision(100))
 		p.pass(2*minute, usual, revision(90))
 		p.pass(4*minute, usual, revision(91))
-		return OutcomeOf(AllocationOf(t, Judged(p.next, judge.Policy{}), "10.0.0.5"))
+		return RulingOf(AllocationOf(t, Judged(p.next, judge.Policy{}), "10.0.0.5"))
 	}
 	if got := settled(minute, UsualPool); got.Verdict != judge.Held || got.Reason != judge.ClaimedByOther {
 		t.Errorf("of a sandbox from before the restore: %v", got)
@@ -363,7 +363,7 @@ func TestRestore_LostReports(t *testing.T) {
 		t.Errorf("Stale without reports: releases %d, refuses %s", len(plan.Release), refusals(plan))
 	}
 	if j := Judged(p.next, judge.Policy{}); AllocationOf(t, j, "10.0.0.5").Reason != judge.NoFreshReportReason {
-		t.Errorf("judged %v", OutcomeOf(AllocationOf(t, j, "10.0.0.5")))
+		t.Errorf("judged %v", RulingOf(AllocationOf(t, j, "10.0.0.5")))
 	}
 	if plan := p.restarted().pass(150*time.Second, bare, revision(92)); len(plan.Release) > 0 {
 		t.Errorf("a new process with the store releases %d", len(plan.Release))

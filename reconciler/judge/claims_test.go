@@ -22,7 +22,7 @@ func TestAnotherPodCarriesTheAddress(t *testing.T) {
 	here := NAD("wb", WhereaboutsConfig("10.0.0.0/24", ""))
 	for _, c := range []struct {
 		says  string
-		want  Outcome
+		want  Ruling
 		parts []Part
 	}{
 		{"no other pod carries it", released, []Part{here, other()}},
@@ -62,7 +62,7 @@ func TestAnotherSandboxRecordsTheAddress(t *testing.T) {
 	second := Node("worker-2")
 	for _, c := range []struct {
 		says  string
-		want  Outcome
+		want  Ruling
 		parts []Part
 	}{
 		{"READY", claimed, []Part{second, FreshReport("worker-2", other())}},
@@ -123,7 +123,7 @@ func TestWhichNetworkAPoolIsOf(t *testing.T) {
 	}
 	for _, c := range []struct {
 		pool, network string
-		want          Outcome
+		want          Ruling
 	}{
 		{"10.0.0.0-24", "", claimed}, {"10.0.0.0-24", "red", released},
 		{"red-10.0.0.0-24", "red", claimed}, {"red-10.0.0.0-24", "", released},
@@ -164,7 +164,7 @@ func TestAnEntryWrittenForAPhantom(t *testing.T) {
 	pool := Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0_uid-0", "box-1", "net1"))
 	for _, c := range []struct {
 		says  string
-		want  Outcome
+		want  Ruling
 		parts []Part
 	}{
 		{"its sandbox runs", Want(judge.Held, judge.PhantomPod, false, judge.Ready), []Part{UsualPod(Carrying("10.0.0.6")),
@@ -223,7 +223,7 @@ func TestASuccessorThatIsPendingIsNotProvenWithinItsFirstMinute(t *testing.T) {
 		t.Run("whose sandbox "+c.says, func(t *testing.T) {
 			it := AllocationOf(t, Judged(Observe(UsualPool, young, c.parts), judge.Policy{}), "10.0.0.5")
 			if it.Proven {
-				t.Errorf("%v\nit says: %s", OutcomeOf(it), it.Message())
+				t.Errorf("%v\nit says: %s", RulingOf(it), it.Message())
 			}
 			expectVerdict(t, decision{judge.Stale, judge.PodReplaced, true}, UsualPool, pending.pod, c.parts,
 				afterPassesOver(20*time.Minute, UsualPool, pending.pod, c.parts))
@@ -261,7 +261,7 @@ func TestWhereThePodsSandboxIsListedItsAddressesCountAndNotTheAnnotation(t *test
 	}
 	for _, c := range []struct {
 		says   string
-		want   Outcome
+		want   Ruling
 		report Part
 	}{
 		{"it has another address", released, FreshReport("worker-2", its("uid-9", WithAddress("10.0.0.6", "")))},

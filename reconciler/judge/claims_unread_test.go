@@ -44,7 +44,7 @@ func TestWhatLapsedWithAMissingNodeProvesNothingWhereItWasNotRead(t *testing.T) 
 		t.Run(says, func(t *testing.T) {
 			it := AllocationOf(t, Judged(Observe(base, report), judge.Policy{}), "10.0.0.5")
 			if it.Proven || !it.Evidence().MissingNode {
-				t.Errorf("%v, rests on a missing node: %v\nit says: %s", OutcomeOf(it), it.Evidence().MissingNode, it.Message())
+				t.Errorf("%v, rests on a missing node: %v\nit says: %s", RulingOf(it), it.Evidence().MissingNode, it.Message())
 			}
 		})
 	}

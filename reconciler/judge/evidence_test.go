@@ -28,7 +28,7 @@ func TestTheAddressIsOnThePod(t *testing.T) {
 	v6 := Pool("2001-db8---64", "2001:db8::/64", Alloc("10", "default/web-0", "box-1", "net1"))
 	for _, c := range []struct {
 		says string
-		want Outcome
+		want Ruling
 		ip   string // of the allocation, 10.0.0.5 if empty
 		pool Part
 		pod  Part
@@ -54,7 +54,7 @@ func TestTheAddressIsOnThePod(t *testing.T) {
 			if ip == "" {
 				ip = "10.0.0.5"
 			}
-			if got := OutcomeOf(AllocationOf(t, Judged(Observe(c.pool, c.pod, ReportingWorker()), judge.Policy{}),
+			if got := RulingOf(AllocationOf(t, Judged(Observe(c.pool, c.pod, ReportingWorker()), judge.Policy{}),
 				ip)); got != c.want {
 				t.Errorf("got  %v\nwant %v", got, c.want)
 			}
@@ -71,7 +71,7 @@ func TestAnInterfaceOfAnotherPool(t *testing.T) {
 	of := func(config string) Part { return NAD("wb", config) }
 	for _, c := range []struct {
 		says  string
-		want  Outcome
+		want  Ruling
 		parts []Part
 	}{
 		{"its definition is of the other pool, which has the allocation", notCarried,
@@ -115,7 +115,7 @@ func TestAnInterfaceOfAnotherPool(t *testing.T) {
 				if it.Pool.Name != "10.0.0.0-24" {
 					continue
 				}
-				if got := OutcomeOf(it); got != c.want {
+				if got := RulingOf(it); got != c.want {
 					t.Errorf("got  %v\nwant %v", got, c.want)
 				}
 			}
@@ -195,12 +195,12 @@ func TestAnInterfaceThatWasDetachedIsALeak(t *testing.T) {
 func TestAnEditedDefinitionBesideALeftoverEntryCountsForBothWithoutAgents(t *testing.T) {
 	red := Pool("red-10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-2", "net1"))
 	edited := NAD("wb", WhereaboutsConfig("10.0.0.0/24", "red"))
-	verdicts := func(nodes Part) (of, ofRed Outcome) {
+	verdicts := func(nodes Part) (of, ofRed Ruling) {
 		for _, it := range Judged(Observe(UsualPool, red, edited, carrier.pod, nodes), judge.Policy{}).Allocations {
 			if it.Pool.Name == "10.0.0.0-24" {
-				of = OutcomeOf(it)
+				of = RulingOf(it)
 			} else {
-				ofRed = OutcomeOf(it)
+				ofRed = RulingOf(it)
 			}
 		}
 		return of, ofRed
@@ -331,7 +331,7 @@ func TestAPodThatProvesNothingKeepsAddresses(t *testing.T) {
 			"without agents": Node("worker-1")} {
 			it := AllocationOf(t, Judged(Observe(UsualPool, part, c.pod), judge.Policy{}), "10.0.0.5")
 			if it.Verdict != c.want || c.want == judge.Held && it.Reason != judge.ClaimedByOther {
-				t.Errorf("%s, %s: %v\nit says: %s", name, agents, OutcomeOf(it), it.Message())
+				t.Errorf("%s, %s: %v\nit says: %s", name, agents, RulingOf(it), it.Message())
 			}
 		}
 	}

@@ -136,7 +136,7 @@ func TestConflict(t *testing.T) {
 		pool := Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/a", "box-1", "net1"))
 		j := Judged(Observe(pool, wb, a, b), judge.Policy{})
 		if it := AllocationOf(t, j, "10.0.0.5"); it.Verdict != judge.InUse {
-			t.Errorf("got %v", OutcomeOf(it))
+			t.Errorf("got %v", RulingOf(it))
 		}
 		f := FindingsOf(judge.Conflict, pool, wb, a, b)[0]
 		if f.IP != "10.0.0.5" || !slices.Equal(f.Pods, []string{"default/a", "default/b"}) ||
@@ -247,7 +247,7 @@ func TestAnAddressThatOnlyANetworkStatusNames(t *testing.T) {
 		it := AllocationOf(t, Judged(Observe(cluster, named(), reporting(), FreshReport("worker-1", Gone("box-1", UsualUID))),
 			judge.Policy{}), "10.0.0.5")
 		if it.Verdict != judge.Held || it.Reason != judge.ClaimedByOther {
-			t.Errorf("got %v", OutcomeOf(it))
+			t.Errorf("got %v", RulingOf(it))
 		}
 	})
 }
@@ -354,7 +354,7 @@ func TestMalformedIsAFindingAndStopsNothing(t *testing.T) {
 	})
 	for _, order := range [][]Part{{bad, good}, {good, bad}} {
 		if it := AllocationOf(t, Judged(Observe(order...), judge.Policy{}), "10.0.0.5"); it.Reason != judge.SandboxReady {
-			t.Errorf("a pool that cannot be read stops another: %v", OutcomeOf(it))
+			t.Errorf("a pool that cannot be read stops another: %v", RulingOf(it))
 		}
 	}
 }

@@ -85,7 +85,7 @@ func TestARecheckAllocatesByWhatIsAskedAndNotByTheCluster(t *testing.T) {
 			x = x.With(gone)
 			if j := x.JudgeAddresses([]netip.Addr{it.Address}); len(j.Allocations) != 1 || len(j.Reservations) != 1 ||
 				j.Allocations[0].Reason != judge.PhantomPod {
-				t.Error(fmt.Sprint(len(j.Allocations), len(j.Reservations), OutcomeOf(j.Allocations[0])))
+				t.Error(fmt.Sprint(len(j.Allocations), len(j.Reservations), RulingOf(j.Allocations[0])))
 			}
 		})
 		return bytes

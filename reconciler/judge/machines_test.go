@@ -105,7 +105,7 @@ func TestIPAMClaim_Reservation(t *testing.T) {
 				t.Errorf("the reservation is %s, %s: %s", r.Verdict, r.Reason, r.Message())
 			}
 			if c.entry != "" && AllocationOf(t, j, address).Reason != c.entry {
-				t.Errorf("the allocation is %v", OutcomeOf(AllocationOf(t, j, address)))
+				t.Errorf("the allocation is %v", RulingOf(AllocationOf(t, j, address)))
 			}
 		})
 	}
@@ -139,7 +139,7 @@ func TestIPAMClaim_LiveRead(t *testing.T) {
 		x := judge.NewIndex(o.Observation, nil, judge.Policy{}).With(c.live)
 		j := x.JudgeAddresses([]netip.Addr{netip.MustParseAddr("10.0.0.5")})
 		if it := AllocationOf(t, j, "10.0.0.5"); it.Reason != c.want {
-			t.Errorf("%s: %v", c.says, OutcomeOf(it))
+			t.Errorf("%s: %v", c.says, RulingOf(it))
 		}
 	}
 }
@@ -215,7 +215,7 @@ func TestGuestAddress(t *testing.T) {
 	for _, c := range []struct {
 		says  string
 		guest Part
-		want  Outcome
+		want  Ruling
 	}{
 		{"it has", Guest("vm", "default/wb", "10.0.0.5"), held},
 		{"it has another one", Guest("vm", "default/wb", "10.0.0.6"), stale},

@@ -176,7 +176,7 @@ func TestNoPodAndNoAgents(t *testing.T) {
 	stale, held := Want(judge.Stale, judge.PodGone, false, judge.NoSource), Want(judge.Held, judge.NodeUnreachable, false,
 		judge.NoSource)
 	for says, c := range map[string]struct {
-		want  Outcome
+		want  Ruling
 		parts []Part
 	}{
 		"all nodes are Ready": {stale, []Part{threeNodes}},
@@ -208,7 +208,7 @@ func TestThePodsOwnNodeIsAlwaysAsked(t *testing.T) {
 	nodes := All(selected, Node("worker-2", WithoutAgent))
 	for _, c := range []struct {
 		says  string
-		want  Outcome
+		want  Ruling
 		parts []Part
 	}{
 		{"a Pending pod on a node that no selector selects", Want(judge.InUse, judge.PodPending, false, judge.NoFreshReport),
@@ -308,7 +308,7 @@ func TestNodeSlice_OfANodeWithoutNodeObject(t *testing.T) {
 		gone := FreshReport("worker-1", Gone("box-1", UsualUID))
 		it := AllocationOf(t, Judged(Observe(slice, Node("worker-1"), gone), judge.Policy{}), "10.0.0.5")
 		if e := it.Evidence(); it.Proven || !e.MissingNode || !e.Unproven {
-			t.Errorf("%v, by %+v", OutcomeOf(it), e)
+			t.Errorf("%v, by %+v", RulingOf(it), e)
 		}
 	})
 	t.Run("its definition is missing, and its expired report lacks the sandbox", func(t *testing.T) {
@@ -327,7 +327,7 @@ func TestNodeSlice_OfANodeWithoutNodeObject(t *testing.T) {
 	t.Run("without agents", func(t *testing.T) {
 		it := AllocationOf(t, Judged(Observe(slice, Node("worker-1")), judge.Policy{}), "10.0.0.5")
 		if !it.Evidence().MissingNode {
-			t.Errorf("%v, by %+v", OutcomeOf(it), it.Evidence())
+			t.Errorf("%v, by %+v", RulingOf(it), it.Evidence())
 		}
 	})
 }

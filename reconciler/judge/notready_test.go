@@ -70,7 +70,7 @@ func TestAGonePodThatWasObservedElsewhereIsNotHeldByAnotherNode(t *testing.T) {
 	gone := Want(judge.Stale, judge.PodGone, false, judge.NoSource)
 	for _, c := range []struct {
 		says  string
-		want  Outcome
+		want  Ruling
 		parts []Part
 	}{
 		{"on a Ready node", gone, []Part{afterPassOver(UsualPool, UsualPod(ofReplicaSet)), nodes}},
@@ -93,11 +93,11 @@ func TestAGonePodThatWasObservedElsewhereIsNotHeldByAnotherNode(t *testing.T) {
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			o := Observe(append([]Part{UsualPool}, c.parts...)...)
-			first := OutcomeOf(AllocationOf(t, Judged(o, judge.Policy{}), "10.0.0.5")) // the pass that finds it gone
+			first := RulingOf(AllocationOf(t, Judged(o, judge.Policy{}), "10.0.0.5")) // the pass that finds it gone
 			if remembered, isHistory := o.Past.(interface{ Remember(*judge.Judgement) }); isHistory {
 				remembered.Remember(Judged(o, judge.Policy{}))
 			}
-			if got := OutcomeOf(AllocationOf(t, Judged(o, judge.Policy{}), "10.0.0.5")); got != c.want || first != c.want {
+			if got := RulingOf(AllocationOf(t, Judged(o, judge.Policy{}), "10.0.0.5")); got != c.want || first != c.want {
 				t.Errorf("got %v and then %v, want %v", first, got, c.want)
 			}
 		})

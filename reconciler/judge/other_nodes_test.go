@@ -113,7 +113,7 @@ func TestADeadNodeDoesNotSpeakForAnother(t *testing.T) {
 			t.Run(mention+", by a report that is "+other, func(t *testing.T) {
 				it := AllocationOf(t, Judged(Observe(dead, part), judge.Policy{}), "10.0.0.5")
 				if it.Proven || it.Verdict == judge.Stale && it.Reason != judge.NodeMissingReason {
-					t.Errorf("%v\nit says: %s", OutcomeOf(it), it.Message())
+					t.Errorf("%v\nit says: %s", RulingOf(it), it.Message())
 				}
 			})
 		}
@@ -143,7 +143,7 @@ func TestOneNodeDoesNotSpeakForThePodOfAnother(t *testing.T) {
 				it := AllocationOf(t, Judged(Observe(UsualPool, first, pod, Node("worker-2"), FreshReport("worker-2")),
 					judge.Policy{}), "10.0.0.5")
 				if it.Proven {
-					t.Errorf("%v\nit says: %s", OutcomeOf(it), it.Message())
+					t.Errorf("%v\nit says: %s", RulingOf(it), it.Message())
 				}
 			})
 		}
@@ -256,7 +256,7 @@ func TestAReportOfAnUnknownMachineProvesNoAbsence(t *testing.T) {
 			j := Judged(Observe(UsualPool, node, FreshReport("worker-1", of)), judge.Policy{})
 			it := AllocationOf(t, j, "10.0.0.5")
 			if (it.Verdict == judge.Stale) != c.want {
-				t.Errorf("%v\nit says: %s", OutcomeOf(it), it.Message())
+				t.Errorf("%v\nit says: %s", RulingOf(it), it.Message())
 			}
 			if says := strings.Contains(fmt.Sprint(j.Notes()), "worker-1 may be of another machine"); says == c.want {
 				t.Errorf("notes: %v", j.Notes())
@@ -272,7 +272,7 @@ func TestWithoutNodeObjectsNoReportProvesAbsence(t *testing.T) {
 	j := Judged(Observe(UsualPool, FreshReport("worker-1")), judge.Policy{})
 	it := AllocationOf(t, j, "10.0.0.5")
 	if it.Verdict != judge.Held || !strings.Contains(fmt.Sprint(j.Notes()), "the list of nodes is empty") {
-		t.Errorf("%v, notes %v", OutcomeOf(it), j.Notes())
+		t.Errorf("%v, notes %v", RulingOf(it), j.Notes())
 	}
 }
 
@@ -293,7 +293,7 @@ func TestAMachineThatReplacedAnotherMayRunWhatAReservationAloneIsFor(t *testing.
 	j := Judged(Observe(Pool("10.0.0.0-24", "10.0.0.0/24"), Reservation("10.0.0.5", "default/web-0", time.Hour),
 		ReplacedMachine()), judge.Policy{})
 	if it := ReservationOf(t, j, "10.0.0.5"); it.Verdict == judge.Stale {
-		t.Errorf("%v\nit says: %s", OutcomeOf(it), it.Message())
+		t.Errorf("%v\nit says: %s", RulingOf(it), it.Message())
 	}
 }
 
@@ -312,7 +312,7 @@ func TestAPodThatClaimedTheAddressAndIsGoneDoesNotHoldWhatHasEnded(t *testing.T)
 	it := AllocationOf(t, Judged(Observe(base, afterPassOver(base, Pod("tenant", UID("uid-9"), OnNode("win"),
 		Carrying("10.0.0.5")))), judge.Policy{}), "10.0.0.5")
 	if it.Verdict != judge.Stale {
-		t.Errorf("%v\nit says: %s", OutcomeOf(it), it.Message())
+		t.Errorf("%v\nit says: %s", RulingOf(it), it.Message())
 	}
 }
 
@@ -325,7 +325,7 @@ func TestTheClaimsOfAMissingNodeEndWhenNodeMissingIsConfirmed(t *testing.T) {
 	gone := StaleReport("worker-2", claims, threeHoursAgo)
 	for _, c := range []struct {
 		says  string
-		want  Outcome
+		want  Ruling
 		parts []Part
 	}{
 		{"at the first pass, soon after its last report", claimed, []Part{StaleReport("worker-2", claims)}},

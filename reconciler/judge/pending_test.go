@@ -36,7 +36,7 @@ func TestVerdict_PendingWithItsNetwork(t *testing.T) {
 	gone := Gone("box-1", UsualUID)
 	for _, c := range []struct {
 		says  string
-		want  Outcome
+		want  Ruling
 		parts []Part
 	}{
 		{"a running sandbox has another address", released, []Part{two("net1"), isPending, ReportingWorker(gone, runs)}},
@@ -138,7 +138,7 @@ func TestVerdict_NeverBound(t *testing.T) {
 	down := All(Node("worker-1", NotReadyFor(time.Hour)), Node("worker-2"))
 	for _, c := range []struct {
 		says  string
-		want  Outcome
+		want  Ruling
 		parts []Part
 	}{
 		{"without agents", Want(judge.Stale, judge.PodGone, false, judge.NoSource), []Part{Node("worker-1")}},

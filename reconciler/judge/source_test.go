@@ -37,7 +37,7 @@ func TestNodesUnknown(t *testing.T) {
 				j := Judged(Observe(UsualPool, other, c.parts, unknown), judge.Policy{UnreachableNodeTimeout: time.Second})
 				it := AllocationOf(t, j, "10.0.0.5")
 				if it.Reason != c.reason || (it.Verdict == judge.Held) != (c.reason == judge.NodesUnknown) {
-					t.Errorf("%v, want %s: %s", OutcomeOf(it), c.reason, it.Message())
+					t.Errorf("%v, want %s: %s", RulingOf(it), c.reason, it.Message())
 				}
 				if it.Verdict == judge.Held && (it.IsUndetermined() || !it.CanBeOverridden()) {
 					t.Error("it counts as waiting, or a person cannot override it")
@@ -69,7 +69,7 @@ func TestExpectedNodes(t *testing.T) {
 		t.Run(says, func(t *testing.T) {
 			it := AllocationOf(t, Judged(Observe(UsualPool, before, FreshReport("worker-1"), c.now), judge.Policy{}), "10.0.0.5")
 			if it.Reason != c.want {
-				t.Errorf("%v, want %s: %s", OutcomeOf(it), c.want, it.Message())
+				t.Errorf("%v, want %s: %s", RulingOf(it), c.want, it.Message())
 			}
 		})
 	}
@@ -103,7 +103,7 @@ func TestGuestUnknown(t *testing.T) {
 			}
 			it := AllocationOf(t, Judged(Observe(parts...), judge.Policy{}), "10.0.0.5")
 			if it.Reason != c.want || (it.Verdict == judge.Stale) != (c.want == judge.PodGone) {
-				t.Errorf("%v, want %s: %s", OutcomeOf(it), c.want, it.Message())
+				t.Errorf("%v, want %s: %s", RulingOf(it), c.want, it.Message())
 			}
 		})
 	}
@@ -137,7 +137,7 @@ func TestUnreadPods(t *testing.T) {
 		t.Run(says, func(t *testing.T) {
 			it := AllocationOf(t, Judged(Observe(UsualPool, nad, Node("worker-1"), c.parts), judge.Policy{}), "10.0.0.5")
 			if it.Reason != c.want {
-				t.Errorf("%v, want %s: %s", OutcomeOf(it), c.want, it.Message())
+				t.Errorf("%v, want %s: %s", RulingOf(it), c.want, it.Message())
 			}
 		})
 	}
@@ -161,7 +161,7 @@ func TestUnreadPodWithoutItsNode(t *testing.T) {
 			j := Judged(Observe(UsualPool, nad, Node("worker-1"), c.pod, lacksNode), judge.Policy{})
 			it := AllocationOf(t, j, "10.0.0.5")
 			if it.Reason != c.want {
-				t.Errorf("%v, want %s: %s", OutcomeOf(it), c.want, it.Message())
+				t.Errorf("%v, want %s: %s", RulingOf(it), c.want, it.Message())
 			}
 		})
 	}
@@ -177,7 +177,7 @@ func TestUnreadPods_SeveralUnknownNetworksOfOne(t *testing.T) {
 	o := Observe(UsualPool, broken, dead, Node("worker-2"), own, other, gone)
 	it := AllocationOf(t, Judged(o, judge.Policy{}), "10.0.0.5")
 	if it.Reason != judge.ClaimedByOther {
-		t.Errorf("%v: %s", OutcomeOf(it), it.Message())
+		t.Errorf("%v: %s", RulingOf(it), it.Message())
 	}
 }
 
@@ -200,7 +200,7 @@ func TestASliceWithoutItsDefinition(t *testing.T) {
 		t.Run(says, func(t *testing.T) {
 			it := AllocationOf(t, Judged(Observe(lies, c.parts), judge.Policy{}), "10.0.0.5")
 			if it.Verdict != c.want || it.Proven != c.proven {
-				t.Errorf("%v: %s", OutcomeOf(it), it.Message())
+				t.Errorf("%v: %s", RulingOf(it), it.Message())
 			}
 		})
 	}
@@ -280,6 +280,6 @@ func TestSources_MissingNodeWhileReportsAreUnknown(t *testing.T) {
 	it := AllocationOf(t, Judged(Observe(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-9", "box-9", "net1")),
 		cluster, expired, leasesUnknown), judge.Policy{}), "10.0.0.5")
 	if e := it.Evidence(); it.Verdict != judge.Held || e.Rival == "" {
-		t.Errorf("%v, by %+v", OutcomeOf(it), e)
+		t.Errorf("%v, by %+v", RulingOf(it), e)
 	}
 }

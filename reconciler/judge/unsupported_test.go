@@ -102,7 +102,7 @@ func TestUnsupportedRange_RecordsNoAddress(t *testing.T) {
 		ReportingWorker(Gone("box-1", UsualUID))}
 	for _, it := range Judged(Observe(parts...), judge.Policy{}).Allocations {
 		if it.Pool.Name == "fd00---64" && it.Reason != judge.AddressOnPod {
-			t.Errorf("got %v", OutcomeOf(it))
+			t.Errorf("got %v", RulingOf(it))
 		}
 	}
 }

@@ -58,7 +58,7 @@ func TestFinishedWithoutAFreshReport(t *testing.T) {
 		says string
 		pod  Part
 		last []ReportEdit // of the last report
-		want Outcome
+		want Ruling
 	}{
 		{"kubelet stopped it, and the last report says stopped", done(time.Hour),
 			[]ReportEdit{Sandbox("box-1", UsualUID, NotReady(Closed))}, released},

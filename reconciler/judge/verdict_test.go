@@ -297,7 +297,7 @@ func expectVerdict(t *testing.T, want decision, parts ...Part) {
 func expectKept(t *testing.T, parts ...Part) {
 	t.Helper()
 	if it := AllocationOf(t, Judged(Observe(parts...), judge.Policy{}), "10.0.0.5"); it.Verdict == judge.Stale {
-		t.Errorf("%v\nit says: %s", OutcomeOf(it), it.Message())
+		t.Errorf("%v\nit says: %s", RulingOf(it), it.Message())
 	}
 }
 

@@ -33,7 +33,7 @@ func DescribeItem(it *judge.Item) string {
 	if e == nil {
 		e = &judge.Evidence{}
 	}
-	return fmt.Sprint(it.ID(), it.Address(), it.Network(), OutcomeOf(it), it.Message(), it.Rule(), with, e.OnPod,
+	return fmt.Sprint(it.ID(), it.Address(), it.Network(), RulingOf(it), it.Message(), it.Rule(), with, e.OnPod,
 		e.Ownership, e.Nodes, e.WithoutReport, e.Rival, e.RivalNode())
 }
 

@@ -9,20 +9,20 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// Outcome is what was judged of an allocation.
-type Outcome struct {
+// Ruling is what was judged of an allocation.
+type Ruling struct {
 	Verdict judge.Verdict
 	Reason  judge.Reason
 	Proven  bool
 	Sandbox judge.Sandbox
 }
 
-// Want is an Outcome.
-func Want(verdict judge.Verdict, reason judge.Reason, proven bool, sandbox judge.Sandbox) Outcome {
-	return Outcome{verdict, reason, proven, sandbox}
+// Want is a Ruling.
+func Want(verdict judge.Verdict, reason judge.Reason, proven bool, sandbox judge.Sandbox) Ruling {
+	return Ruling{verdict, reason, proven, sandbox}
 }
 
-func (x Outcome) String() string {
+func (x Ruling) String() string {
 	text := fmt.Sprintf("%s, %s (sandbox %s)", x.Verdict, x.Reason, x.Sandbox)
 	if x.Proven {
 		text += ", proven"
@@ -30,9 +30,9 @@ func (x Outcome) String() string {
 	return text
 }
 
-// OutcomeOf is the outcome of an item; its Sandbox is -1 without evidence.
-func OutcomeOf(it *judge.Item) Outcome {
-	x := Outcome{Verdict: it.Verdict, Reason: it.Reason, Proven: it.Proven, Sandbox: -1}
+// RulingOf is the Ruling on an item; its Sandbox is -1 without evidence.
+func RulingOf(it *judge.Item) Ruling {
+	x := Ruling{Verdict: it.Verdict, Reason: it.Reason, Proven: it.Proven, Sandbox: -1}
 	if it.Evidence() != nil {
 		x.Sandbox = it.Evidence().Sandbox
 	}
@@ -81,16 +81,16 @@ func FindingsOf(kind judge.Kind, parts ...Part) []judge.Finding {
 }
 
 // Expect judges the allocation of 10.0.0.5.
-func Expect(t *testing.T, want Outcome, parts ...Part) {
+func Expect(t *testing.T, want Ruling, parts ...Part) {
 	t.Helper()
 	ExpectUnder(t, judge.Policy{}, want, parts...)
 }
 
 // ExpectUnder is Expect under a policy other than the default.
-func ExpectUnder(t *testing.T, policy judge.Policy, want Outcome, parts ...Part) {
+func ExpectUnder(t *testing.T, policy judge.Policy, want Ruling, parts ...Part) {
 	t.Helper()
 	it := AllocationOf(t, Judged(Observe(parts...), policy), "10.0.0.5")
-	if got := OutcomeOf(it); got != want {
+	if got := RulingOf(it); got != want {
 		t.Errorf("got  %v\nwant %v\nit says: %s", got, want, it.Message())
 	}
 	if it.Message() == "" {
