@@ -17,7 +17,6 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -39,9 +38,10 @@ type Reconciler struct {
 	WithoutRestoreStore bool
 	PassStore           StateStore    // keeps the PassRecord of the last full pass; nil for none
 	Schedule            func() string // returns the cron expression for the PassRecord; nil for none
-	// Audit receives a record of each release, repair, refusal by a person and pause. It does not block; nil for none.
-	Audit    func(audit.Record)
-	Progress func(string) // receives progress messages, from several goroutines at once; nil for none
+	// OnOutcome receives each Outcome as soon as it is known, those of releases and repairs under the hold that made them.
+	// It must not block; nil for none. A dry run has no outcomes.
+	OnOutcome func(Outcome)
+	Progress  func(string) // receives progress messages, from several goroutines at once; nil for none
 }
 
 const (
@@ -124,7 +124,7 @@ func (r *Reconciler) Run(ctx context.Context) (*Result, error) {
 	if !r.Options.DryRun {
 		out = out.ended()
 	}
-	r.RecordRefusals(out)
+	r.Decline(out)
 	out = out.withReleased()
 	r.RecordPass(ctx, out, r.Clock.Since(began), nil)
 	return out, nil
@@ -210,7 +210,7 @@ func (r *Reconciler) releasePlanned(
 		}
 		return plan, done, 0
 	}
-	r.recordPauses(j.Observation, plan.CommonGates)
+	r.comparePauses(j.Observation, plan.CommonGates)
 	done = r.release(ctx, j.Index(), plan.Release)
 	r.correctWindow(ctx, j, intended, done.released)
 	return plan, done, len(plan.Release)

@@ -155,7 +155,7 @@ func (e releases) finish(c *change) {
 		}
 	}
 	e.noteReleased(c.Item)
-	e.recordItem(c.Item, c.deleted)
+	e.emit(Released{e.observation().Now, c.Item, c.deleted, e.Options.Because})
 	c.deleted = nil
 }
 

@@ -149,7 +149,7 @@ func (e repairs) finish(c *change) {
 	f := c.finding
 	e.Log.Info("Repaired a finding", "kind", f.Kind, "address", f.IP, "pool", f.Pool, "pods", f.Pods,
 		"podRef", f.Repair.PodRef, "containerID", f.Repair.ContainerID)
-	e.recordRepair(f)
+	e.emit(Repaired{e.observation().Now, f})
 	e.out.repaired = append(e.out.repaired, *f)
 	if !c.isFollowUp {
 		e.out.completed++

@@ -164,7 +164,7 @@ func (o *options) askToRun(ctx context.Context, r *reconciler.Reconciler) error 
 // dryRunOf makes a run that writes nothing. The verdicts that it reaches begin to stand.
 func dryRunOf(ctx context.Context, r *reconciler.Reconciler) (*reconciler.Result, error) {
 	dry := *r
-	dry.Options.DryRun, dry.Audit = true, nil
+	dry.Options.DryRun = true
 	return dry.Run(ctx)
 }
 

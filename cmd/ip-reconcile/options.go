@@ -256,7 +256,7 @@ func (o *options) connect(ctx context.Context, log *slog.Logger) (*reconciler.Re
 		if o.trail, err = o.Trail(cluster, o.component, log, func(int) {}); err != nil {
 			return nil, err
 		}
-		r.Audit = o.trail.Record
+		r.OnOutcome = o.trail.Record
 	}
 	r.Progress = o.progress.Say
 	o.cluster = document.Cluster{Server: config.Host, Context: o.Context}

@@ -90,7 +90,7 @@ func (o *options) askToRecover(ctx context.Context, r *reconciler.Reconciler) er
 		return nil
 	}
 	dry := *r
-	dry.Options.DryRun, dry.Audit = true, nil
+	dry.Options.DryRun = true
 	out, err := dry.Recover(ctx)
 	if err != nil || out.ToRepair == 0 {
 		return err

@@ -256,7 +256,7 @@ func (o *byHand) show(ctx context.Context, r *reconciler.Reconciler) (releases b
 	case len(can) == 0:
 		fmt.Fprintln(o.err, "Nothing that was selected can be released.")
 		if !o.DryRun {
-			r.RecordRefusals(&reconciler.Result{Judgement: o.j, Refused: r.Plan(ctx, o.j).Refused})
+			r.Decline(&reconciler.Result{Judgement: o.j, Refused: r.Plan(ctx, o.j).Refused})
 		}
 	case o.DryRun:
 		fmt.Fprintf(o.err, "Dry run: nothing is released. %s can be released.\n", counts)

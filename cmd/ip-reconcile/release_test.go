@@ -14,7 +14,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/planfile"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -285,7 +284,7 @@ func TestDryRun_RecordsNothing(t *testing.T) {
 	std, _ := terminalWith(t, "")
 	o, r := asker(t, sample, std)
 	r.Options.ByHand = true
-	r.Audit = func(x audit.Record) { t.Errorf("recorded: %s %s %s", x.What, x.IP, x.Refusal) }
+	r.OnOutcome = func(o reconciler.Outcome) { t.Errorf("recorded: %+v", o) }
 	if err := o.askToRun(t.Context(), r); !errors.Is(err, errUnresolved) {
 		t.Error(err)
 	}

@@ -133,7 +133,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			return exitNotObserved
 		}
 		defer trail.Start()()
-		r.Audit = trail.Record
+		r.OnOutcome = trail.Record
 		return makePass(ctx, r)
 	}
 	if err := given.Run(ctx, given.log); err != nil {

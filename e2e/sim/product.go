@@ -121,12 +121,13 @@ func (s *Simulation) reconciler(as *client, identity string) (*kube.Cluster, *re
 	}
 	return cluster, &reconciler.Reconciler{
 		Options: s.options(), Clock: clock.RealClock{}, Jitter: s.jitter(), Log: log, History: reconciler.NewHistory(),
-		Source: cluster, Audit: as.checkRecord,
+		Source: cluster, OnOutcome: as.checkRecord,
 	}, nil
 }
 
-// checkRecord checks that the evidence in a record is judged as it was.
-func (c *client) checkRecord(x audit.Record) {
+// checkRecord checks that the evidence in the record of an outcome is judged as it was.
+func (c *client) checkRecord(o reconciler.Outcome) {
+	x := audit.Of(o)
 	text, err := json.Marshal(x)
 	again := audit.Record{}
 	if err == nil {

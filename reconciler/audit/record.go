@@ -1,7 +1,7 @@
-// Package audit has the records of what was done to addresses and why. A record has the evidence as it was judged.
-//
-// A Trail writes records as lines of JSON to a log, and to a Ring of few objects in the cluster. In both they are
-// numbered. Verify finds missing numbers, and judges the evidence again.
+// Package audit records what was done to addresses and why. Outcomes of package reconciler come in, each as it happens.
+// A Trail makes Records of them, with the evidence as it was judged. It writes them as lines of JSON to a log, and to a
+// Ring of few ConfigMaps in the cluster. Out come Lines, as they are read from there, and the Faults that Verify finds
+// in them: it looks for missing numbers, and judges the evidence again.
 package audit
 
 import (
@@ -59,19 +59,6 @@ type Entry struct {
 	PodRef      string `json:"podRef,omitempty"`
 	ContainerID string `json:"containerID,omitempty"`
 	IfName      string `json:"ifName,omitempty"`
-}
-
-// OfItem is the record of an item without its Origin.
-func OfItem(what What, at time.Time, it *judge.Item) Record {
-	r := Record{What: what, Time: at.UTC(), IP: it.Text(), Message: it.Message(), Evidence: it.Testimony(),
-		Entry:   Entry{it.Key(), it.PodRef(), it.ContainerID(), it.IfName()},
-		Verdict: it.Verdict, Reason: it.Reason.String(), Proven: it.Proven, Row: it.RuleID()}
-	if it.Pool != nil {
-		r.Pool = it.Object()
-	} else {
-		r.Reservations = []string{it.Object()}
-	}
-	return r
 }
 
 // linesOf returns records as lines. Their numbers follow the last one.

@@ -94,7 +94,7 @@ func leak() *judge.Item {
 func some(from, n int, at time.Time) (all []Record) {
 	it := leak()
 	for i := range n {
-		r := OfItem(Released, at, it)
+		r := ofItem(Released, at, it)
 		i += from
 		r.IP, r.Key, r.PodRef = fmt.Sprintf("10.1.%d.%d", i/250, i%250), fmt.Sprint(i), fmt.Sprintf("default/web-%d", i)
 		r.ContainerID = noise(r.Key) + noise(r.PodRef)

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
 const (
@@ -33,8 +35,10 @@ type Trail struct {
 	isForbidden bool   // the last write to the ring was
 }
 
-// Record keeps a record until it is written. It does not block.
-func (t *Trail) Record(r Record) {
+// Record keeps the record of an outcome until it is written. It does not block.
+func (t *Trail) Record(o reconciler.Outcome) { t.add(Of(o)) }
+
+func (t *Trail) add(r Record) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.queue) == maxQueue {

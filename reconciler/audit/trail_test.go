@@ -42,7 +42,7 @@ func TestTrail_WritesAndCounts(t *testing.T) {
 				}}
 			for range 2 {
 				for _, r := range some(0, 10, Now) {
-					trail.Record(r)
+					trail.add(r)
 				}
 				trail.Start()()
 			}
@@ -89,7 +89,7 @@ func TestTrail_CountsWhatIsMissing(t *testing.T) {
 			Failed: func(n int) { failed += n }, Log: slog.New(slog.DiscardHandler),
 			WhoAmI: func(context.Context) (string, error) { return "alice", nil }}
 		for _, r := range some(0, 2000, Now) {
-			trail.Record(r)
+			trail.add(r)
 		}
 		trail.Start()()
 		if failed != c.failed {
@@ -121,7 +121,7 @@ func TestTrail_LearnsTheActorLater(t *testing.T) {
 			return name, err
 		}}
 	for range 4 {
-		trail.Record(some(0, 1, Now)[0])
+		trail.add(some(0, 1, Now)[0])
 		trail.Start()()
 	}
 	lines, _ := verify(t, trail.Ring)
@@ -146,10 +146,10 @@ func TestTrail_DoesNotBlock(t *testing.T) {
 	trail := &Trail{Ring: s.ring(), Now: time.Now, Failed: func(n int) { failed += n }, Log: slog.New(slog.DiscardHandler),
 		WhoAmI: func(context.Context) (string, error) { return "alice", nil }}
 	stop := trail.Start()
-	trail.Record(some(0, 1, Now)[0])
+	trail.add(some(0, 1, Now)[0])
 	<-writes                                     // the API server does not answer from here on
 	for _, r := range some(0, maxQueue+7, Now) { // would wait for ever if it waited for the write
-		trail.Record(r)
+		trail.add(r)
 	}
 	if failed != 7 {
 		t.Errorf("%d records failed", failed)

@@ -148,7 +148,7 @@ func (o *Options) Run(ctx context.Context, log *slog.Logger) error {
 		return err
 	}
 	server.AfterFullPass = debug.FreeOSMemory
-	server.Full.Audit, server.Quick.Audit = trail.Record, trail.Record
+	server.Full.OnOutcome, server.Quick.OnOutcome = trail.Record, trail.Record
 	defer trail.Start()() // the last records are those of the pass that ends with the manager
 	errs := []error{mgr.Add(everyReplica{source.Run})}
 	if o.hasPage {

@@ -10,20 +10,22 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// records receives records, and judges the evidence of each again.
+// records are those of the outcomes. The evidence of each is judged again.
 type records struct {
 	t   testing.TB
 	mu  sync.Mutex
 	all []audit.Record
 }
 
-func (r *records) add(x audit.Record) {
+func (r *records) add(o reconciler.Outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	x := audit.Of(o)
 	text, err := json.Marshal(x)
 	var again audit.Record
 	if err == nil {
