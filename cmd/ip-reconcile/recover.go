@@ -13,6 +13,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
 
 func newRecover(std streams) *cobra.Command {
@@ -119,7 +120,7 @@ func (o *options) underFence(ctx context.Context, r *reconciler.Reconciler) (*re
 	o.progress.Say("Taking whereabouts' Leases, until " + at(raiseFor) + " at most")
 	if wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, raiseFor, true, stands) == nil {
 		r.Fence = fence
-		says := "; ADDs and DELs wait, until " + at(kube.LongestFence) + " at most"
+		says := "; ADDs and DELs wait, until " + at(restore.LongestFence) + " at most"
 		r.Progress = func(text string) {
 			if fence.Since().IsZero() {
 				says = ""

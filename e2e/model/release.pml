@@ -99,7 +99,7 @@ bool behind[2];   /* and the restore has taken that back: the next read shows an
 byte restore[2];  /* 0: knows of none, 1: waits for every node's report, 2: settled */
 bool killed[2];
 
-/* The fence (kube/fence.go, serve/guardrun.go). */
+/* The fence (kube/fence.go, restore/guardrun.go). */
 #define NO_NEED 0
 #define RAISED 1
 #define COMPLETE 2

@@ -21,6 +21,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/informers"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/serve"
 )
@@ -233,11 +234,11 @@ func (s *Simulation) serveReplica(ctx context.Context, r *replica, cluster *kube
 	source := informers.New(cluster, config, log, func(string) { requests.CachePass() })
 	health := serve.NewHealth(source.Synced)
 	source.OnRebuild, r.synced = recorder.CachesRebuilt, source.Synced
-	var guard *serve.Guard
+	var guard *restore.Guard
 	if s.plan.Repair {
-		guard = serve.NewGuard(serve.GuardConfig{
-			Fence: cluster.Fence(), Detector: source, Timeout: kube.LongestFence, FullPass: requests.FullPass,
-			Metrics: recorder.Metrics, Events: events, Log: log,
+		guard = restore.NewGuard(restore.GuardConfig{
+			Fence: cluster.Fence(), Detector: source, Timeout: restore.LongestFence, FullPass: requests.FullPass,
+			OnEvent: recorder.FenceEvent,
 		})
 		full.Fence, source.OnRestore = cluster.Fence(), guard.ReportRestore
 	}

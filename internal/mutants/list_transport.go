@@ -102,8 +102,8 @@ func transport() []Mutant {
 		{Fault: "A fence for a restore is lowered before all is settled", Decl: "Guard.lowerIfDue",
 			Tests: "TestGuard_LowersTheFenceWhenNoWorkRemains",
 			Old: `case was.isRecovered:
-		outcome`, New: `case true:
-		outcome`},
+		e.Outcome`, New: `case true:
+		e.Outcome`},
 		{Fault: "Time without the API server counts as time behind the fence",
 			Decl: "Guard.handleAnswer", Tests: "TestGuard_OutageDuringAFence",
 			Old: `was != nil && hasExpired {`, New: `was != nil && false && hasExpired {`},

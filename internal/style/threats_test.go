@@ -172,7 +172,7 @@ func threats() map[string]map[string][]string {
 			"releases blocked": {"TestASandboxThatWasNotReadMayCarryTheAddressesOfItsPod",
 				"TestRestore_OneAgentReports", "TestANodeWithoutAFreshReportIsAFinding"},
 			"ADDs delayed": {"TestGuard_LowersTheFenceAtItsTimeout", "TestServer_AgentReportsRestore",
-				"TestCheckFence"},
+				"TestServe_ChecksTheFenceTimeout"},
 			"pool filled": {"TestRepairLimit_ReportDoesNotRaiseIt", "TestRepairLimit_AfterRestore",
 				"TestRepairLimit_AllNodes", "TestRepairLimit_Pool", "TestRepairLimit_Node"},
 			"an allocation rewritten": {"TestALyingAgentReleasesNothingThatAnotherNodeReports", "TestMisrecorded"},

@@ -12,12 +12,12 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
 
 const (
 	FenceHolder        = "ip-reconcile/fence"             // holds whereabouts' Leases under a fence
 	RestoredAnnotation = "ip-reconcile.dev/etcd-restored" // says on these Leases what showed the restore of etcd
-	LongestFence       = 90 * time.Second                 // from which age on no replica renews: an ADD waits for 2 min
 
 	// fenceLeaseDuration is for how long ADDs and DELs respect an unrenewed Lease, so that another replica can take over.
 	fenceLeaseDuration = 3 * time.Second
@@ -58,15 +58,6 @@ type Fence struct {
 	ctx           context.Context
 	stop          context.CancelFunc // nil while the fence is not raised
 	running       sync.WaitGroup
-}
-
-// FenceState is a fence at one moment.
-type FenceState struct {
-	// Since is from when on no ADD or DEL is in progress, by the API server's clock; zero while a Lease is not held.
-	Since         time.Time
-	Age           time.Duration // how long the first of the Leases has been held, by any replica; zero for none
-	IsEndedByPeer bool          // another replica has ended the fence
-	Missing       []string      // the Leases that are not held, including those that RBAC forbids, as namespace/name
 }
 
 // Fence returns the cluster's only fence.
@@ -136,10 +127,10 @@ func (f *Fence) Leave() {
 }
 
 // State returns the state of the fence.
-func (f *Fence) State() FenceState {
+func (f *Fence) State() restore.FenceState {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s := FenceState{IsEndedByPeer: f.isEndedByPeer}
+	s := restore.FenceState{IsEndedByPeer: f.isEndedByPeer}
 	if f.stands() {
 		s.Since = f.standingSince
 	}
@@ -232,7 +223,7 @@ func (h *fencedHold) mayWrite() bool {
 func (f *Fence) holdOn(namespace string, names []string) *fencedHold {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.stop == nil || !f.start.IsZero() && time.Since(f.start) >= LongestFence {
+	if f.stop == nil || !f.start.IsZero() && time.Since(f.start) >= restore.LongestFence {
 		return nil
 	}
 	held, missing := &fencedHold{f: f, over: f.ctx}, &fencedHold{f: f, over: f.ctx}

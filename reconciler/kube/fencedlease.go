@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
 
 const (
@@ -71,7 +73,7 @@ func (l *fencedLease) noteStep(err error) time.Duration {
 
 // renewOrTake renews the Lease, or reads it and takes it if the protocol says so.
 func (l *fencedLease) renewOrTake(ctx context.Context) error {
-	if s := l.State(); s.IsEndedByPeer || s.Age >= LongestFence {
+	if s := l.State(); s.IsEndedByPeer || s.Age >= restore.LongestFence {
 		return nil
 	}
 	if l.isOurs {

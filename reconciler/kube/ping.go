@@ -11,34 +11,29 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	typedcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
 
-// Answer is the answer to a Ping.
-type Answer struct {
-	Revision       uint64  // that of the etcd that stores Leases, read by quorum; 0 where the request was refused
-	Lease          Version // the version of OwnLease, which the leader renews every two seconds; zero for none
-	HasReconnected bool    // the request opened a new connection, since the last one had ended
-}
-
 // Ping makes the smallest request, over a connection of its own. An error means that the API server is unreachable. Any
-// other refusal is an Answer without a revision.
-func (c *Cluster) Ping(ctx context.Context) (Answer, error) {
+// other refusal is a restore.Answer without a revision.
+func (c *Cluster) Ping(ctx context.Context) (restore.Answer, error) {
 	only, before := byName(OwnLease), c.dials.Load()
 	only.Limit = 1
 	list, err := c.pings.Leases(c.Namespace).List(ctx, only)
-	answer := Answer{HasReconnected: c.dials.Load() != before}
+	answer := restore.Answer{HasReconnected: c.dials.Load() != before}
 	var status apierrors.APIStatus
 	switch {
 	case err == nil:
 		answer.Revision, _ = strconv.ParseUint(list.ResourceVersion, 10, 64)
 		for _, l := range list.Items {
-			answer.Lease = Version{l.UID, l.ResourceVersion}
+			answer.Lease = restore.LeaseVersion{Name: l.Name, UID: l.UID, ResourceVersion: l.ResourceVersion}
 		}
 		return answer, nil
 	case errors.As(err, &status) && status.Status().Code > 0 && status.Status().Code < 500:
 		return answer, nil
 	}
-	return Answer{}, fmt.Errorf("the API server is unreachable: %w", err)
+	return restore.Answer{}, fmt.Errorf("the API server is unreachable: %w", err)
 }
 
 // leasesAlone returns a client with a connection of its own, which no other request reopens. So Ping detects an outage

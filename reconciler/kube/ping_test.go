@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
 
 func TestPing(t *testing.T) {
@@ -18,13 +19,14 @@ func TestPing(t *testing.T) {
 				"resourceVersion": "90"}}}})(w, r, n)
 	}
 	c := f.cluster(t)
-	asks := func(what string, want kube.Answer) {
+	asks := func(what string, want restore.Answer) {
 		t.Helper()
 		got, err := c.Ping(t.Context())
 		check(t, err)
 		equal(t, what, got, want)
 	}
-	answer := kube.Answer{Revision: 120, Lease: kube.Version{UID: "1", ResourceVersion: "90"}}
+	answer := restore.Answer{Revision: 120,
+		Lease: restore.LeaseVersion{Name: kube.OwnLease, UID: "1", ResourceVersion: "90"}}
 	again := answer
 	again.HasReconnected = true
 	asks("the first", again)
@@ -37,7 +39,7 @@ func TestPing(t *testing.T) {
 	asks("the next", answer)
 
 	f.answers[leases] = fails(http.StatusForbidden)
-	asks("a refusal", kube.Answer{})
+	asks("a refusal", restore.Answer{})
 	f.answers[leases] = fails(http.StatusServiceUnavailable)
 	if _, err := c.Ping(t.Context()); err == nil {
 		t.Errorf("an API server that cannot answer is reachable")

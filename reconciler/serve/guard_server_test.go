@@ -8,11 +8,12 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore/restoretest"
 )
 
 // guards adds a running guard to a server.
-func (w *guardedCluster) guards(t *testing.T, c *cluster, s *Server) {
-	g := w.newGuard(s.Requests.FullPass)
+func guards(t *testing.T, w *restoretest.Cluster, c *cluster, s *Server) {
+	g := w.Guard(s.Requests.FullPass, s.Recorder.FenceEvent)
 	c.mu.Lock()
 	s.Guard, s.Full.Fence = g, w
 	c.mu.Unlock()
@@ -24,23 +25,23 @@ func (w *guardedCluster) guards(t *testing.T, c *cluster, s *Server) {
 }
 
 func TestServer_FullPassesUnderTheFence(t *testing.T) {
-	c, w := newCluster(), aCluster()
+	c, w := newCluster(), restoretest.NewCluster()
 	serving(t, c, reconciler.Options{}, func(t *testing.T, s *Server) {
-		w.guards(t, c, s)
+		guards(t, w, c, s)
 		c.down = errors.New("ippools are not served yet")
-		w.restore()
+		w.RestoreEtcd()
 		start := time.Now()
 		c.sleep(20 * time.Second)
 		if n := len(since(c.passes, start)); n < 20 {
 			t.Errorf("%d full passes in 20 s", n)
 		}
-		w.isFenced(t, true)
+		w.IsFenced(t, true)
 		c.down = nil
 		c.sleep(3 * time.Second)
-		w.isFenced(t, false)
+		w.IsFenced(t, false)
 		start = time.Now()
 		c.sleep(20 * time.Second)
-		equal(t, "full passes after the fence", len(since(c.passes, start)), 0)
+		restoretest.Equal(t, "full passes after the fence", len(since(c.passes, start)), 0)
 	})
 }
 
@@ -49,22 +50,22 @@ func TestServer_FullPassesUnderTheFence(t *testing.T) {
 func TestServer_NewLeaderReportsTheRestore(t *testing.T) {
 	for name, isFenced := range map[string]bool{"that it has detected": true, "of an earlier process": false} {
 		t.Run(name, func(t *testing.T) {
-			c, w := newCluster(), aCluster()
+			c, w := newCluster(), restoretest.NewCluster()
 			serving(t, c, reconciler.Options{}, func(t *testing.T, s *Server) {
-				w.guards(t, c, s)
+				guards(t, w, c, s)
 				s.hasPassed = false // it rests
-				r := aReport("worker-1", time.Time{})
+				r := restoretest.Report("worker-1", time.Time{})
 				r.RestoreDetectedAt = time.Now()
 				c.mu.Lock()
 				c.reports = []*podstate.Report{r}
 				c.mu.Unlock()
 				if isFenced {
-					w.restore()
+					w.RestoreEtcd()
 				} else {
 					s.Requests.FullPass()
 				}
 				c.sleep(5 * time.Second)
-				equal(t, "restores", valueOf(t, s.Recorder.Metrics.restores), map[bool]float64{true: 1}[isFenced])
+				restoretest.Equal(t, "restores", valueOf(t, s.Recorder.Metrics.restores), map[bool]float64{true: 1}[isFenced])
 			})
 		})
 	}
@@ -77,17 +78,17 @@ func TestServer_AgentReportsRestore(t *testing.T) {
 		raises int
 	}{"new": {20 * time.Second, 1}, "old": {time.Hour, 0}} {
 		t.Run(name, func(t *testing.T) {
-			c, w := newCluster(), aCluster()
+			c, w := newCluster(), restoretest.NewCluster()
 			c.pools["10.1.0.0-24"] = aPool("10.1.0.0-24", "10.1.0.0/24")
 			serving(t, c, reconciler.Options{}, func(t *testing.T, s *Server) {
-				w.guards(t, c, s)
+				guards(t, w, c, s)
 				c.sleep(2 * time.Hour)
-				r := aReport("worker-1", time.Time{})
+				r := restoretest.Report("worker-1", time.Time{})
 				r.RestoreDetectedAt = time.Now().Add(-tt.ago)
 				c.reports = []*podstate.Report{r}
 				s.Requests.CachePass()
 				c.sleep(10 * time.Second)
-				equal(t, "fences", w.raises, tt.raises)
+				restoretest.Equal(t, "fences", w.Raises, tt.raises)
 				c.reports = nil
 			})
 		})

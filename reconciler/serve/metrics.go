@@ -10,6 +10,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
@@ -96,8 +97,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	for _, proof := range []string{proven, unconfirmed} {
 		m.releaseDelay.WithLabelValues(proof)
 	}
-	for _, outcome := range []string{outcomeSettled, outcomeTimedOut} {
-		m.fences.WithLabelValues(outcome)
+	for _, outcome := range []restore.Outcome{restore.Settled, restore.TimedOut} {
+		m.fences.WithLabelValues(string(outcome))
 	}
 	return m
 }
@@ -335,12 +336,12 @@ func (m *Metrics) LeaseHeld(d time.Duration) { m.leaseHold.Observe(d.Seconds()) 
 func (m *Metrics) AuditFailed(records int) { m.unaudited.Add(float64(records)) }
 
 // fenceLowered counts a fence, unless another replica has lowered it.
-func (m *Metrics) fenceLowered(outcome string, duration time.Duration) {
+func (m *Metrics) fenceLowered(outcome restore.Outcome, duration time.Duration) {
 	m.fence.Set(0)
-	if outcome == outcomeByPeer {
+	if outcome == restore.ByPeer {
 		return
 	}
-	m.fences.WithLabelValues(outcome).Inc()
+	m.fences.WithLabelValues(string(outcome)).Inc()
 	m.fenceDuration.Observe(duration.Seconds())
 }
 

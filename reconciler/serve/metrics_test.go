@@ -11,6 +11,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
 )
 
@@ -106,7 +107,7 @@ func TestMetrics_StartAtZero(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m := NewMetrics(registry)
 	for metric, label := range map[string]string{"refused_total": "Breaker", "not_repaired_total": "Breaker",
-		"fences_total": outcomeSettled, "denied_writes_total": ""} {
+		"fences_total": string(restore.Settled), "denied_writes_total": ""} {
 		if n, ok := series(t, registry, metric)[label]; !ok || n != 0 {
 			t.Errorf("%s of %q is %v, exists: %v", metric, label, n, ok)
 		}

@@ -6,13 +6,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/informers"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
-
-// sameRestoreWithin is the maximum time between two reports of one restore.
-const sameRestoreWithin = 10 * time.Minute
 
 // makeFullPass makes a pass that observes by quorum.
 func (s *Server) makeFullPass(ctx context.Context) {
@@ -25,7 +24,7 @@ func (s *Server) makeFullPass(ctx context.Context) {
 	if err == nil {
 		s.plan(ctx, out, until, start)
 		if s.Guard != nil {
-			s.Guard.PassEnded(out)
+			s.Guard.PassEnded(restore.Pass{Judgement: out.Judgement, Leases: leasesOf(out), ToRepair: out.ToRepair})
 		}
 		if !out.Observation.Reports.IsKnown() || out.Observation.Paused || !out.Restore.Complete() {
 			s.Requests.AddAfter(fullPass, observeEvery) // a cache pass does not observe these changes
@@ -42,6 +41,17 @@ func (s *Server) makeFullPass(ctx context.Context) {
 	if s.show(out, err); s.AfterFullPass != nil {
 		s.AfterFullPass()
 	}
+}
+
+// leasesOf returns whereabouts' Leases of the pools, by namespace, and of those that a repair creates.
+func leasesOf(out *reconciler.Result) map[string][]string {
+	pools := slices.Clone(out.Observation.Pools)
+	for i := range out.Findings {
+		if r := out.Findings[i].Repair; r != nil && r.NewPool {
+			pools = append(pools, r.Pool)
+		}
+	}
+	return ippool.LeasesOf(pools)
 }
 
 // show hands over a result. It may be read beside later passes, so it gets a History that they do not change.
@@ -147,7 +157,7 @@ func (s *Server) backOff(out *reconciler.Result, start time.Time) {
 // an earlier restore is new only if it pauses releases.
 func (s *Server) handleRestore(out *reconciler.Result) {
 	when, evidence := s.Full.History.LastRestore()
-	isKnown := !when.After(s.lastRestore.Add(sameRestoreWithin))
+	isKnown := !when.After(s.lastRestore.Add(restore.SameRestoreWithin))
 	if !s.hasPassed {
 		isFenced := s.Guard != nil && s.Guard.IsFenced() // this process has detected it, too
 		isKnown = isKnown || !isFenced && !hasRefused(out, reconciler.EtcdRestored)
@@ -161,7 +171,7 @@ func (s *Server) handleRestore(out *reconciler.Result) {
 	}
 	s.Recorder.restoreDetected(evidence, when)
 	s.Caches.Rebuild("etcd was restored: " + evidence)
-	if s.Guard != nil && out.Observation.Now.Sub(when) < sameRestoreWithin { // else it is too late
+	if s.Guard != nil && out.Observation.Now.Sub(when) < restore.SameRestoreWithin { // else it is too late
 		s.Guard.ReportRestore(evidence, when)
 	}
 }

@@ -4,8 +4,8 @@
 // everything by quorum. It is made by a cron schedule and on request. A cache pass reads the watch caches of package
 // informers, after a change or at a time that the last pass has set. Cache passes use at most a fifth of a core.
 //
-// In every replica a Guard detects restores of etcd and raises the fence. Read server.go first, then passes.go and
-// guard.go.
+// In every replica a restore.Guard detects restores of etcd and raises the fence. A Recorder makes logs, metrics and
+// Events of the results of passes and of the Guard's events. Read server.go first, then passes.go and recorder.go.
 package serve
 
 import (
@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
 )
 
@@ -40,7 +41,7 @@ type Config struct {
 	// AfterFullPass, if set, runs after each full pass. What the pass has read is garbage then.
 	AfterFullPass func()
 	// Guard raises the fence; nil without a fence.
-	Guard    *Guard
+	Guard    *restore.Guard
 	Recorder *Recorder
 	Health   *Health
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/informers"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore/restoretest"
 )
 
 func newCluster() *cluster {
@@ -37,7 +38,7 @@ func TestServer_BurstOfChanges(t *testing.T) {
 func TestServer_QuietDay(t *testing.T) {
 	c := newCluster()
 	for _, name := range []string{"worker-1", "worker-2"} {
-		c.reports = append(c.reports, aReport(name, time.Time{}))
+		c.reports = append(c.reports, restoretest.Report(name, time.Time{}))
 	}
 	serving(t, c, reconciler.Options{}, func(t *testing.T, s *Server) {
 		for range 24 * 60 * 3 { // agents renew their Leases
@@ -319,7 +320,7 @@ func TestServer_OnPassReceivesEachPass(t *testing.T) {
 func TestServer_RestoreInACachePass(t *testing.T) {
 	c := newCluster()
 	serving(t, c, reconciler.Options{}, func(t *testing.T, s *Server) {
-		noted := aReport("worker-1", time.Time{})
+		noted := restoretest.Report("worker-1", time.Time{})
 		noted.RestoreDetectedAt = time.Now()
 		c.mu.Lock()
 		c.reports = append(c.reports, noted)

@@ -34,6 +34,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/informers"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/serve"
 )
@@ -107,7 +108,7 @@ func (o *Options) Add(f *pflag.FlagSet, logLevel string) {
 		"file with the schedule; it may be missing, and is read again when it changes")
 	f.BoolVar(&m.LeaderElection, "leader-elect", true,
 		"make passes only while holding the Lease ip-reconcile in --reconciler-namespace")
-	f.DurationVar(&o.FenceTimeout, "fence-timeout", kube.LongestFence,
+	f.DurationVar(&o.FenceTimeout, "fence-timeout", restore.LongestFence,
 		"with --repair: how long ADDs and DELs may wait after a restore of etcd; 0 disables the fence")
 	f.StringVar(&m.Metrics.BindAddress, "metrics-bind-address", "127.0.0.1:9745", "address of /metrics; 0 disables it")
 	f.BoolVar(&m.Metrics.SecureServing, "metrics-secure", false,
@@ -127,7 +128,7 @@ func (o *Options) Run(ctx context.Context, log *slog.Logger) error {
 			return fmt.Errorf("--cron: %w", err)
 		}
 	}
-	if err := serve.CheckFence(o.FenceTimeout); err != nil {
+	if err := checkFence(o.FenceTimeout); err != nil {
 		return err
 	}
 	full, cluster, config, err := o.Connect("serve", log)
@@ -175,6 +176,14 @@ func (o *Options) Run(ctx context.Context, log *slog.Logger) error {
 	return mgr.Start(ctx)
 }
 
+// checkFence checks --fence-timeout.
+func checkFence(timeout time.Duration) error {
+	if timeout < 0 || timeout > restore.LongestFence {
+		return fmt.Errorf("--fence-timeout %s: must be between 0 (no fence) and %s", timeout, restore.LongestFence)
+	}
+	return nil
+}
+
 // managerOptions returns the options of flags, and those that no flag sets.
 func (o *Options) managerOptions() manager.Options {
 	opts := o.Manager
@@ -207,15 +216,15 @@ func (o *Options) server(ctx context.Context, full *reconciler.Reconciler, clust
 	health := serve.NewHealth(source.Synced)
 	cluster.OnPage, cluster.OnDenied = health.Progress, recorder.Metrics.WriteDenied
 	cluster.OnForeignHold = recorder.Metrics.LeaseHeld
-	var guard *serve.Guard
+	var guard *restore.Guard
 	switch {
 	case o.FenceTimeout == 0:
 	case o.WithoutLease, !o.Repair: // without --repair a fence would be useless
 		log.Info("The fence is disabled, since it needs --repair and whereabouts' Lease")
 	default:
-		guard = serve.NewGuard(serve.GuardConfig{
+		guard = restore.NewGuard(restore.GuardConfig{
 			Fence: cluster.Fence(), Detector: source, Timeout: o.FenceTimeout, FullPass: requests.FullPass,
-			Metrics: recorder.Metrics, Events: events, Log: log,
+			OnEvent: recorder.FenceEvent,
 		})
 		full.Fence, source.OnRestore = cluster.Fence(), guard.ReportRestore
 	}

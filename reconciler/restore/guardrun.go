@@ -1,4 +1,4 @@
-package serve
+package restore
 
 import (
 	"cmp"
@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
 const (
@@ -27,13 +27,6 @@ const (
 	peerTimeout = time.Second
 	// leaseExpiry is longer than a Lease of whereabouts lasts without a renewal.
 	leaseExpiry = 5 * time.Second
-)
-
-// Outcomes of a fence.
-const (
-	outcomeSettled  = "Settled"
-	outcomeTimedOut = "TimedOut"
-	outcomeByPeer   = "" // another replica has lowered the fence, and counts it
 )
 
 // Run guards until the context ends. It leaves a raised fence to the other replicas.
@@ -69,8 +62,8 @@ func (g *Guard) step(ctx context.Context) {
 		g.handleAnswer(answer)
 		g.handleReports(ctx)
 	case ctx.Err() == nil && g.outageStart.IsZero():
-		g.Log.Debug("API server is unreachable", "error", err)
 		g.outageStart = time.Now()
+		g.OnEvent(Unreachable{err})
 	}
 	if g.current != nil {
 		state := g.Fence.State()
@@ -80,7 +73,7 @@ func (g *Guard) step(ctx context.Context) {
 }
 
 // handleAnswer raises the fence after a restore that an answer shows. A full pass after an outage detects the others.
-func (g *Guard) handleAnswer(answer kube.Answer) {
+func (g *Guard) handleAnswer(answer Answer) {
 	outageStart := g.outageStart
 	hadOutage := !outageStart.IsZero() || answer.HasReconnected && g.last.Revision != 0
 	g.outageStart = time.Time{}
@@ -107,20 +100,26 @@ func (g *Guard) handleAnswer(answer kube.Answer) {
 }
 
 // restoreEvidence returns how an answer shows that etcd was restored since the last one, "" if it does not.
-func restoreEvidence(was, now kube.Answer, between time.Duration) string {
+func restoreEvidence(was, now Answer, between time.Duration) string {
 	switch {
 	case was.Revision == 0:
 		return ""
 	case now.Revision < was.Revision:
 		return fmt.Sprintf("etcd is at resourceVersion %d after %d", now.Revision, was.Revision)
-	case now.Lease.UID == was.Lease.UID && kube.Older(now.Lease.ResourceVersion, was.Lease.ResourceVersion):
-		return fmt.Sprintf("the Lease %s is at resourceVersion %s after %s", kube.OwnLease,
+	case now.Lease.UID == was.Lease.UID && isOlder(now.Lease.ResourceVersion, was.Lease.ResourceVersion):
+		return fmt.Sprintf("the Lease %s is at resourceVersion %s after %s", now.Lease.Name,
 			now.Lease.ResourceVersion, was.Lease.ResourceVersion)
 	case float64(now.Revision-was.Revision) > max(minBump, maxWriteRate*between.Seconds()):
 		return fmt.Sprintf("etcd is at resourceVersion %d %s after %d", now.Revision, between.Round(time.Second),
 			was.Revision)
 	}
 	return ""
+}
+
+// isOlder reports whether a resourceVersion is older than another; false where one of them is invalid.
+func isOlder(a, b string) bool {
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && order < 0
 }
 
 // updateLeases updates the known Leases. After an outage and under the fence it only adds Leases, because a restore may
@@ -163,7 +162,7 @@ func (g *Guard) handleReports(ctx context.Context) {
 		defer cancel()
 		switch peer, err := g.Fence.PeerFence(ctx, leases); {
 		case err != nil:
-			g.Log.Debug("Cannot read the fence of other replicas", "error", err)
+			g.OnEvent(PeerUnread{err})
 		case peer != "":
 			why := "reported by another replica: " + peer
 			g.Detector.RecordRestore(why)
@@ -176,8 +175,8 @@ func (g *Guard) handleReports(ctx context.Context) {
 func (g *Guard) raise(why string) {
 	if len(g.leases) == 0 {
 		if !g.hasWarnedOfPools {
-			g.Log.Warn("Cannot raise the fence, because no pool is known yet", "reason", why)
 			g.hasWarnedOfPools = true
+			g.OnEvent(NotRaised{why})
 		}
 		return
 	}
@@ -185,9 +184,7 @@ func (g *Guard) raise(why string) {
 	if was := g.current; was != nil {
 		next.at, next.isComplete = was.at, was.isComplete
 	} else {
-		g.Log.Error("Raising the fence after a restore of etcd", "reason", why, "timeout", g.Timeout)
-		g.Events.aboutSelf("FenceRaised", fmt.Sprintf("etcd was restored (%s); whereabouts' ADDs and DELs wait "+
-			"until the pools record all addresses in use, for at most %s", why, g.Timeout))
+		g.OnEvent(Raised{why, g.Timeout})
 	}
 	g.setCurrent(next)
 	g.Fence.Raise(g.leases, why)
@@ -201,34 +198,37 @@ func (g *Guard) setCurrent(next *guardFence) {
 }
 
 // updateFence requests a full pass once the fence is complete.
-func (g *Guard) updateFence(state kube.FenceState) {
+func (g *Guard) updateFence(state FenceState) {
 	if g.current.isComplete || state.Since.IsZero() {
 		return
 	}
 	g.current.isComplete = true
-	g.Metrics.fence.Set(1)
-	attrs := []any{"duration", time.Since(g.current.at).Round(time.Millisecond)}
+	e := Complete{After: time.Since(g.current.at)}
 	if since := time.Since(g.outageEnd); since < g.Timeout {
-		attrs = append(attrs, "sinceOutage", since.Round(time.Millisecond))
+		e.SinceOutage = since
 	}
-	g.Log.Info("Raised the fence, ADDs and DELs wait", attrs...)
+	g.OnEvent(e)
 	g.FullPass()
 }
 
-func (g *Guard) lowerIfDue(ctx context.Context, state kube.FenceState) {
+func (g *Guard) lowerIfDue(ctx context.Context, state FenceState) {
 	g.mu.Lock()
 	was, isLeader := *g.current, g.isLeader
 	g.mu.Unlock()
-	var outcome string
+	e := Lowered{Age: state.Age, IsLeader: isLeader}
 	switch {
 	case state.IsEndedByPeer && !isLeader:
-		outcome = outcomeByPeer
+		e.Outcome = ByPeer
 	case !g.outageStart.IsZero() && !was.isRecovered: // ADDs and DELs wait for the API server anyway
 		return
 	case max(state.Age, time.Since(was.at)) >= g.Timeout: // also if the fence never held a Lease
-		outcome = outcomeTimedOut
+		e.Outcome = TimedOut
+		e.Remaining = cmp.Or(was.remaining, "no full pass was made under the fence")
+		if len(state.Missing) > 0 {
+			e.Remaining += "; Leases that the fence did not hold: " + strings.Join(state.Missing, ", ")
+		}
 	case was.isRecovered:
-		outcome = outcomeSettled
+		e.Outcome = Settled
 	default:
 		return
 	}
@@ -236,23 +236,5 @@ func (g *Guard) lowerIfDue(ctx context.Context, state kube.FenceState) {
 	g.mu.Lock()
 	g.current, g.lastWhy, g.lastEnd = nil, was.why, g.Detector.Now()
 	g.mu.Unlock()
-	g.Metrics.fenceLowered(outcome, state.Age)
-	duration := state.Age.Round(time.Millisecond)
-	switch outcome {
-	case outcomeSettled:
-		g.Log.Info("Lowered the fence, no work remains", "duration", duration)
-	case outcomeByPeer:
-		g.Log.Info("Another replica lowered the fence", "duration", duration)
-	default:
-		remaining := cmp.Or(was.remaining, "no full pass was made under the fence")
-		if len(state.Missing) > 0 {
-			remaining += "; Leases that the fence did not hold: " + strings.Join(state.Missing, ", ")
-		}
-		g.Log.Error("Lowered the fence at its timeout, whereabouts may assign addresses in use",
-			"duration", duration, "isLeader", isLeader, "remaining", remaining)
-		if isLeader { // only the leader makes passes
-			g.Events.aboutSelf("FenceTimedOut", fmt.Sprintf("ADDs and DELs continue after %s, and work remains: %s",
-				duration, remaining))
-		}
-	}
+	g.OnEvent(e)
 }

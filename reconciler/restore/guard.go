@@ -1,30 +1,30 @@
-package serve
+// Package restore decides when whereabouts' ADDs and DELs must wait after a restore of etcd.
+//
+// The API server's answers, reports of restores and the results of full passes come in. Out go calls of the Fence,
+// requests for full passes, and Events. Package serve makes logs, metrics and Kubernetes Events of these.
+//
+// Read fence.go first, then guard.go and guardrun.go.
+package restore
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/ip-reconcile/ip-reconcile/ippool"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // GuardConfig has the parts of a Guard.
 type GuardConfig struct {
 	Fence    Fence
-	Detector RestoreDetector
-	// Timeout is the maximum duration of a fence, at most kube.LongestFence.
+	Detector Detector
+	// Timeout is the maximum duration of a fence, at most LongestFence.
 	Timeout time.Duration
 	// FullPass requests a full pass soon. It must not block.
 	FullPass func()
-	Metrics  *Metrics
-	Events   *Events
-	Log      *slog.Logger
+	// OnEvent receives each Event, from the goroutine of Run. It must not block.
+	OnEvent func(Event)
 }
 
 // Guard raises the fence after a restore of etcd, until no work remains, for at most Timeout. It runs in every replica,
@@ -37,7 +37,7 @@ type Guard struct {
 
 	// Only the goroutine of Run uses these:
 	leases           map[string][]string // of the pools before the last outage of the API server, and since
-	last             kube.Answer         // the last answer with a revision
+	last             Answer              // the last answer with a revision
 	lastAt           time.Time           // the time of last
 	outageStart      time.Time           // zero while the API server answers
 	outageEnd        time.Time           // of the last outage
@@ -61,41 +61,9 @@ type guardFence struct {
 	isRecovered bool   // no work remained
 }
 
-// Fence is a kube.Fence. It holds whereabouts' Leases, so that ADDs and DELs wait.
-type Fence interface {
-	Lead()
-	Raise(leases map[string][]string, why string)
-	Lower(ctx context.Context)
-	Leave()
-	State() kube.FenceState
-	PeerFence(ctx context.Context, leases map[string][]string) (why string, err error)
-}
-
-// RestoreDetector detects restores of etcd.
-type RestoreDetector interface {
-	// Ping makes the smallest request. Its error means that the API server is unreachable.
-	Ping(ctx context.Context) (kube.Answer, error)
-	// Leases returns whereabouts' Leases of the known pools, by namespace.
-	Leases() map[string][]string
-	// RestartFullPass restarts the current full pass.
-	RestartFullPass()
-	// RecordRestore records evidence that etcd was restored.
-	RecordRestore(why string)
-	// Now returns the time of the API server's clock.
-	Now() time.Time
-}
-
 // NewGuard returns a Guard. Its methods may be called before Run.
 func NewGuard(c GuardConfig) *Guard {
 	return &Guard{GuardConfig: c, wakeup: make(chan struct{}, 1)}
-}
-
-// CheckFence checks --fence-timeout.
-func CheckFence(timeout time.Duration) error {
-	if timeout < 0 || timeout > kube.LongestFence {
-		return fmt.Errorf("--fence-timeout %s: must be between 0 (no fence) and %s", timeout, kube.LongestFence)
-	}
-	return nil
 }
 
 // Lead records that this replica is the leader.
@@ -112,7 +80,7 @@ func (g *Guard) Lead() {
 func (g *Guard) ReportRestore(why string, at time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if at.After(g.lastEnd) && (why != g.lastWhy || at.Sub(g.lastEnd) > sameRestoreWithin) {
+	if at.After(g.lastEnd) && (why != g.lastWhy || at.Sub(g.lastEnd) > SameRestoreWithin) {
 		g.evidence = why
 	}
 	g.wake()
@@ -133,19 +101,20 @@ func (g *Guard) IsFenced() bool {
 	return g.current != nil
 }
 
-// PassEnded receives the result of a full pass. Only a pass under the current fence sets the remaining work.
-func (g *Guard) PassEnded(out *reconciler.Result) {
-	pools := slices.Clone(out.Observation.Pools)
-	for i := range out.Findings {
-		if r := out.Findings[i].Repair; r != nil && r.NewPool {
-			pools = append(pools, r.Pool)
-		}
-	}
+// Pass is what a full pass tells a Guard.
+type Pass struct {
+	*judge.Judgement
+	Leases   map[string][]string // of all pools, by namespace, and of those that a repair creates
+	ToRepair int                 // how many findings are yet to be repaired
+}
+
+// PassEnded receives what a full pass has observed. Only a pass under the current fence sets the remaining work.
+func (g *Guard) PassEnded(p Pass) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.passLeases = ippool.LeasesOf(pools)
-	if since := out.Observation.FencedSince; g.current != nil && !since.IsZero() && since.Equal(g.Fence.State().Since) {
-		g.current.remaining = remainingWork(out, since)
+	g.passLeases = p.Leases
+	if since := p.Observation.FencedSince; g.current != nil && !since.IsZero() && since.Equal(g.Fence.State().Since) {
+		g.current.remaining = remainingWork(p, since)
 		g.current.isRecovered = g.current.remaining == ""
 	}
 	g.wake()
@@ -153,22 +122,22 @@ func (g *Guard) PassEnded(out *reconciler.Result) {
 
 // remainingWork describes the work that remains after a full pass under a fence, "" for none. fence is since when the
 // fence holds all Leases. A report must have been renewed after the last ADD or DEL before that must have ended.
-func remainingWork(out *reconciler.Result, fence time.Time) string {
+func remainingWork(p Pass, fence time.Time) string {
 	switch {
-	case out.Observation.Restored != "":
+	case p.Observation.Restored != "":
 		return "the pass itself has detected the restore, another pass must follow"
-	case out.WithoutAgents, out.Observation.Paused:
+	case p.WithoutAgents, p.Observation.Paused:
 		return "" // no report will come, or no write is allowed
-	case out.Restore == nil:
+	case p.Restore == nil:
 		return "the pass has not observed the restore"
-	case !out.Restore.Complete():
-		return "nodes that have not reported since the restore: " + strings.Join(out.Restore.Awaiting, ", ")
+	case !p.Restore.Complete():
+		return "nodes that have not reported since the restore: " + strings.Join(p.Restore.Awaiting, ", ")
 	}
-	if nodes := out.NotRenewedSince(fence); len(nodes) > 0 {
+	if nodes := p.NotRenewedSince(fence); len(nodes) > 0 {
 		return "nodes that have not renewed their report under the fence: " + strings.Join(nodes, ", ")
 	}
-	if out.ToRepair > 0 {
-		return fmt.Sprintf("%d allocations and reservations to write", out.ToRepair)
+	if p.ToRepair > 0 {
+		return fmt.Sprintf("%d allocations and reservations to write", p.ToRepair)
 	}
 	return ""
 }

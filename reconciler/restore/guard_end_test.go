@@ -1,0 +1,73 @@
+package restore_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore/restoretest"
+)
+
+// API servers restart after a restore, for longer than a fence may last. No ADD waits for the fence meanwhile, and its
+// Leases expire.
+func TestGuard_OutageDuringAFence(t *testing.T) {
+	for _, outage := range []time.Duration{95 * time.Second, 80 * time.Second} {
+		t.Run(outage.String(), func(t *testing.T) {
+			w := restoretest.NewCluster()
+			guarded(t, w, func(t *testing.T, g *restore.Guard) {
+				w.RestoreEtcd()
+				w.IsFenced(t, true)
+				w.Change(func() { w.IsAway, w.StandsSince = true, time.Time{} }, outage) // the Leases expire
+				w.Change(func() { w.IsAway = false }, time.Second)
+				restoretest.Equal(t, "fenced", g.IsFenced(), true)
+				w.Wait(16 * time.Second) // for the agents, by docs/operate/restore.md
+				restoretest.Equal(t, "fenced for the agents", g.IsFenced(), true)
+				haveOutcomes(t, w)
+			})
+		})
+	}
+}
+
+// A new leader reports the restore for which it has kept the fence before.
+func TestGuard_OneFencePerRestore(t *testing.T) {
+	w := restoretest.NewCluster()
+	guarded(t, w, func(t *testing.T, g *restore.Guard) {
+		w.RestoreEtcd()
+		w.Wait(92 * time.Second)
+		w.IsFenced(t, false)
+		w.Wait(10 * time.Second)
+		g.Lead()
+		why := w.Recorded[len(w.Recorded)-1]
+		for _, at := range []time.Duration{-102 * time.Second, 0} {
+			g.ReportRestore(why, time.Now().Add(at))
+			w.Wait(time.Second)
+			w.IsFenced(t, false)
+		}
+		for range 2 { // two restores
+			g.ReportRestore("another pool is older", time.Now())
+			w.Wait(time.Second)
+			w.IsFenced(t, true)
+			w.Wait(20 * time.Minute)
+			w.IsFenced(t, false)
+		}
+	})
+}
+
+// A restore may lose the pool of which a pod has an address.
+func TestGuard_KeepsLeasesOfLostPools(t *testing.T) {
+	w := restoretest.NewCluster()
+	guarded(t, w, func(t *testing.T, g *restore.Guard) {
+		w.Change(func() { w.IsAway = true }, 5*time.Second)
+		w.Change(func() { w.IsAway, w.PoolLeases = false, map[string][]string{"other": {"whereabouts"}} }, 20*time.Second)
+		g.ReportRestore("a pool is older", time.Now())
+		w.Wait(time.Second)
+		want := map[string][]string{"kube-system": {"whereabouts"}, "other": {"whereabouts"}}
+		restoretest.Equal(t, "Leases", w.Asked, want)
+	})
+}
+
+func TestGuard_LeavesTheFenceToOthers(t *testing.T) {
+	w := restoretest.NewCluster()
+	guarded(t, w, func(*testing.T, *restore.Guard) { w.RestoreEtcd() })
+	restoretest.Equal(t, "calls of Leave and Lower", []int{w.Leaves, w.Lowers}, []int{1, 0})
+}
