@@ -196,14 +196,14 @@ func TestHistory_Forbidden(t *testing.T) {
 	s.product(t, "release", "10.1.0.1", "--dry-run").exits(t, 1)
 	equal(t, "what a person was refused", fmt.Sprint(inShort(s.recorded(t))), "[Refused 10.1.0.1 default/live]")
 
-	text := product(t, "history", "--file", file)
+	text := product(t, "history", "--filename", file)
 	text.exits(t, 0)
 	contains(t, "the file", unwrapped(text.stdout), "HISTORY (2)", "Released 10.1.0.7 default/gone-7 PodGone "+
 		"kube-system:no-configmaps", "Released 10.1.0.8")
-	product(t, "history", "--verify", "--file", file).exits(t, 0)
+	product(t, "history", "--verify", "--filename", file).exits(t, 0)
 	log := try(os.ReadFile(file)).must(t)
 	check(t, os.WriteFile(file, bytes.Replace(log, []byte(`{"seq":1,`), []byte(`{"seq":one,`), 1), 0o600))
-	out := product(t, "history", "--verify", "--file", file)
+	out := product(t, "history", "--verify", "--filename", file)
 	out.exits(t, 1)
 	contains(t, "the edited file", out.stdout, file+":1", "It cannot be read")
 }

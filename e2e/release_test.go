@@ -69,7 +69,7 @@ func TestRelease_Override(t *testing.T) {
 	lost.forceDelete(t)
 	other.forceDelete(t)
 	before := s.contents(t)
-	out := s.product(t, "release", "--node", "worker-2", "--yes")
+	out := s.product(t, "release", "--on-node", "worker-2", "--yes")
 	out.exits(t, 1)
 	s.checkReleased(t, before)
 	const because = "the machine was scrapped"

@@ -78,7 +78,6 @@ Exit code 0: printed; 1: --verify found a fault; 2: the history could not be rea
 	o.addWithoutNode(f, "warn")
 	f.StringVar(&since, "since", "30d", "how old the records may be, for example 7d or 12h")
 	f.StringVarP(&file, "filename", "f", "", "read this file of --audit-log instead of the cluster")
-	flags.Rename(f, "file", "filename")
 	f.BoolVar(&verify, "verify", false, "judge all evidence again and check that no record is missing")
 	o.completeNames(c, true)
 	return c

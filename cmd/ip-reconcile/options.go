@@ -128,7 +128,6 @@ func (o *options) addLive(f *pflag.FlagSet, logLevel string) {
 // addWithoutNode adds the flags of a command that does not inspect the node on which it runs.
 func (o *options) addWithoutNode(f *pflag.FlagSet, logLevel string) {
 	o.given = f
-	f.SetOutput(o.err) // of notes about deprecated flags; cobra would print them to stdout
 	o.Flags.Add(f, logLevel)
 	o.printing.add(f)
 }

@@ -63,10 +63,6 @@ func planForm(file string) string {
 }
 
 func (o *options) plan(ctx context.Context, file string) error {
-	if planForm(o.output) != "" && file == "" { // before there was --output-file
-		fmt.Fprintf(o.err, "Note: --output %[1]s is deprecated, use --output-file %[1]s\n", o.output)
-		file, o.output = o.output, "table"
-	}
 	if file != "" && planForm(file) == "" {
 		return fmt.Errorf("--output-file %q: must be NAME.json or NAME.yaml", file)
 	}

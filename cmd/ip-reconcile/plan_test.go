@@ -20,11 +20,9 @@ func withNamespace(t *testing.T) (dir string) {
 func TestPlan_OfASnapshot(t *testing.T) {
 	dir, folder := withNamespace(t), t.TempDir()
 	for _, args := range [][]string{{"--output-file", filepath.Join(folder, "plan.json")},
-		{"--output-file", filepath.Join(folder, "plan.yaml"), "-o", "name"},
-		{"-o", filepath.Join(folder, "old.yml")}} {
+		{"--output-file", filepath.Join(folder, "plan.yaml"), "-o", "name"}} {
 		code, out, errs := run(t, append([]string{"plan", "--snapshot", dir}, args...)...)
-		if code != exitClean || !strings.Contains(out, "10.0.0.20") ||
-			(args[0] == "-o") != strings.Contains(errs, "use --output-file ") {
+		if code != exitClean || !strings.Contains(out, "10.0.0.20") {
 			t.Errorf("%v: exit code %d\n%s%s", args, code, out, errs)
 		}
 		p, err := planfile.ReadFile(args[1])
@@ -47,24 +45,6 @@ func TestSnapshot_OfTwoClustersIsRefused(t *testing.T) {
 	dir := withNamespace(t)
 	appendTo(t, dir, "other.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: kube-system, uid: uid-2}\n")
 	refused(t, []string{"check", "--snapshot", dir}, []string{"Namespace /kube-system", "differ"})
-}
-
-func TestFlags_OldNames(t *testing.T) {
-	log := filepath.Join(t.TempDir(), "log")
-	write(t, log, `{"seq":1,"what":"Paused"}`+"\n")
-	for _, c := range []struct{ command, old, now, value string }{
-		{"release --snapshot " + sample, "node", "on-node", "worker-4"},
-		{"history", "file", "filename", log},
-	} {
-		_, want, plain := run(t, append(strings.Fields(c.command), "--"+c.now, c.value)...)
-		_, got, errs := run(t, append(strings.Fields(c.command), "--"+c.old, c.value)...)
-		if note := "Flag --" + c.old + " has been deprecated, use --" + c.now + "\n"; errs != note+plain {
-			t.Errorf("%s --%s: stderr %q", c.command, c.old, errs)
-		}
-		if c.command != "history" && got != want { // which prints the time
-			t.Errorf("%s --%s: %s, want %s", c.command, c.old, got, want)
-		}
-	}
 }
 
 func TestPlan_SaysWhatItWrites(t *testing.T) {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/planfile"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
@@ -75,7 +74,6 @@ says why; 2: the cluster could not be read.`,
 	o.AddWriting(f)
 	f.StringVar(&o.pod, "pod", "", "release the addresses of this pod: NAMESPACE/NAME")
 	f.StringVar(&o.onNode, "on-node", "", "release what is Stale of sandboxes that run, or may run, on this node")
-	flags.Rename(f, "node", "on-node")
 	o.addPodNamespace(f, &o.namespace)
 	f.StringVar(&o.override, "override", "", "reason that was printed for what is Held, to release it nevertheless")
 	f.StringVar(&o.Because, "because", "", "sentence for the log that says why nothing uses what --override releases")

@@ -33,11 +33,3 @@ func RefuseWith(f *pflag.FlagSet, other, why string, names ...string) error {
 	}
 	return nil
 }
-
-// Rename keeps the old name of a flag as a hidden one, which is deprecated and sets the same value.
-func Rename(f *pflag.FlagSet, old, now string) {
-	flag := *f.Lookup(now)
-	flag.Name, flag.Shorthand, flag.Hidden = old, "", true
-	flag.Deprecated = "use --" + now
-	f.AddFlag(&flag)
-}
