@@ -85,14 +85,12 @@ func transport() []Mutant {
 	}`, New: ``},
 		{Fault: "A write begins long after the last renewal", Decl: "leases.mayWrite",
 			Tests: "TestHold_Ends",
-			Old: `return time.Since(l.renewedAt) >= writeWithin })
-}`, New: `return false })
-}`},
+			Old:   `return time.Since(l.renewedAt) >= writeWithin })`, New: `return false })`},
 		{Fault: "A Lease that is somebody else's by now does not end the hold", Decl: "leases.renew",
 			Tests: "TestHold_Ends",
 			Old:   `l.renewedAt = time.Time{}`, New: ``},
-		{Fault: "A fence has no end", Decl: "LongestFence", Tests: "TestFence_EndsAfter90Seconds",
-			Old: `90 * time.Second`, New: `900 * time.Second`},
+		{Fault: "A fence has no end", Decl: "fencedLease.renewOrTake", Tests: "TestFence_EndsAfter90Seconds",
+			Old: `s.Age >= LongestFence`, New: `false`},
 		{Fault: "The fence takes a Lease that somebody holds", Decl: "fencedLease.renewOrTake",
 			Tests: "TestFence_WaitsForHolders",
 			Old:   `case holderOf(now) == FenceHolder, holderOf(now) == "", l.c.isExpired(now):`, New: `case true:`},

@@ -1,7 +1,8 @@
 // Command mutants breaks the product on purpose, in one place at a time, and checks that the unit tests fail: a fault
 // that no test detects is a missing test, or dead code. The lists are in the files list_*.go, by area; the rows of the
 // verdict table are mutated without a list. A mutant is an expression or statement in a named function and its
-// replacement. It is built by 'go test -overlay', so the tree is never changed.
+// replacement. All mutants are in one program for each package, built by 'go test -overlay', and a variable of the
+// environment chooses the one that runs: the tree is never changed, and little is compiled.
 package main
 
 import (
@@ -39,6 +40,7 @@ func mutants(root string) ([]Mutant, error) {
 		return nil, err
 	}
 	for i := range all {
+		all[i].number = i + 1
 		if err := places.locate(&all[i]); err != nil {
 			return nil, err
 		}
@@ -77,7 +79,7 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 		if len(chosen) != 1 {
 			return fmt.Errorf("-overlay is for one mutant, and -run matches %d", len(chosen))
 		}
-		file, err := (&runner{root: ".", scratch: *overlay}).writeOverlay(0, chosen[0])
+		file, err := writeOverlay(*overlay, chosen, func(*Mutant) string { return "true" })
 		fmt.Fprintln(out, file)
 		return err
 	}
@@ -93,6 +95,9 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 		return s.calibrate(ctx, chosen, func(what string, needed []int) {
 			fmt.Fprintf(out, "%6d histories (%d to %d)  %s\n", needed[len(needed)/2], needed[0], needed[len(needed)-1], what)
 		})
+	}
+	if err := r.buildTests(ctx, chosen); err != nil {
+		return err
 	}
 	if !*find {
 		if err := r.checkUnmutated(ctx, chosen); err != nil {

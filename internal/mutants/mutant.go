@@ -17,27 +17,19 @@ import (
 type Mutant struct {
 	// Fault describes what the product does wrong.
 	Fault string
-	// Decl is a function, a method as "Type.method", a variable or a constant.
+	// Decl is a function, or a method as "Type.method".
 	Decl string
-	// Old is code that occurs in Decl exactly once, however it is formatted. New replaces it.
+	// Old is code that occurs in the body of Decl exactly once, however it is formatted. New replaces it.
 	Old, New string
 	// Tests are names of tests, separated by "|", of which at least one fails.
 	Tests string
 
+	number  int    // in the whole list, which chooses it
 	place          // of Old, which locate finds
 	testsIn string // the folder of the package that has these tests, which locate finds
 }
 
 func (m *Mutant) tests() []string { return strings.Split(m.Tests, "|") }
-
-// mutated is the file that has Decl, with the fault. The error means that the fault is no Go source.
-func (m *Mutant) mutated() ([]byte, error) {
-	mutated := string(m.source[:m.begin]) + m.New + string(m.source[m.end:])
-	if _, err := parser.ParseFile(token.NewFileSet(), m.file, mutated, parser.SkipObjectResolution); err != nil {
-		return nil, fmt.Errorf("mutant %q is no Go source: %w", m.Fault, err)
-	}
-	return []byte(mutated), nil
-}
 
 func declaredName(d *ast.FuncDecl) string {
 	if d.Recv == nil {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 )
 
@@ -13,7 +15,7 @@ func TestMutants_FoundOnce(t *testing.T) {
 			t.Errorf("two mutants are called %q", m.Fault)
 		}
 		faults[m.Fault] = true
-		if _, err := m.mutated(); err != nil {
+		if _, err := withMutants(m.file, m.source, []*Mutant{&m}, isChosen); err != nil {
 			t.Error(err)
 		}
 	}
@@ -28,30 +30,82 @@ func all(t *testing.T) []Mutant {
 	return found
 }
 
-// Output of 'go test -json' for a test that failed, one that did not compile and one that ran into the time limit.
+// A mutated function runs the body of the mutant that is chosen, and otherwise its own.
+func TestWithMutants(t *testing.T) {
+	const source = `package x
+
+func (s *S) f() (n int, err error) {
+	n, err = g(1)
+	return
+}
+
+func h() { g(1) }
+`
+	p := &places{map[string][]place{}, map[string][]string{"TestX": {"."}}}
+	file := filepath.Join(t.TempDir(), "x.go")
+	if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.add(file, "."); err != nil {
+		t.Fatal(err)
+	}
+	mutants := []*Mutant{{Fault: "nothing is done", Decl: "h", Old: "g(1)"},
+		{Fault: "two", Decl: "S.f", Old: "g(1)", New: "g(2)"}, {Fault: "three", Decl: "S.f", Old: "1", New: "3"}}
+	for i, m := range mutants {
+		m.number, m.Tests = i+1, "TestX"
+		if err := p.locate(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := withMutants(file, []byte(source), mutants, isChosen)
+	const want = `package x
+
+func (s *S) f() (n int, err error) {if chosenMutant == "2" {
+//line two:1
+return func() (n int, err error) {
+	n, err = g(2)
+	return
+}() }
+if chosenMutant == "3" {
+//line three:1
+return func() (n int, err error) {
+	n, err = g(3)
+	return
+}() }
+
+	n, err = g(1)
+	return
+}
+
+func h() {if chosenMutant == "1" {
+//line nothing is done:1
+func() {  }(); return }
+ g(1) }
+`
+	if err != nil || string(got) != want {
+		t.Errorf("%v:\n%s", err, got)
+	}
+}
+
+// Output of test2json for a test that failed, and one that ran into the time limit.
 func TestMutants_OutcomeFromOutput(t *testing.T) {
 	for says, c := range map[string]struct {
 		printed  string
 		failed   int
-		built    bool
 		timedOut bool
 	}{
 		"a test failed": {`{"Action":"run","Test":"TestA"}
 {"Action":"fail","Test":"TestA/of_one"}
 {"Action":"fail","Test":"TestA"}
 {"Action":"pass","Test":"TestB"}
-{"Action":"fail"}`, 1, true, false},
-		"it does not compile": {`{"ImportPath":"x","Action":"build-output","Output":"a.go:1:1: undefined"}
-{"ImportPath":"x","Action":"build-fail"}
-{"Action":"fail","FailedBuild":"x"}`, 0, false, false},
+{"Action":"fail"}`, 1, false},
 		"it did not end": {`{"Action":"run","Test":"TestA"}
 {"Action":"output","Test":"TestA","Output":"panic: test timed out after 1m30s\n"}
 {"Action":"fail","Test":"TestA"}
-{"Action":"fail"}`, 1, true, true},
+{"Action":"fail"}`, 1, true},
 	} {
-		r := &testRun{built: true}
-		if err := r.read([]byte(c.printed)); err != nil || len(r.failed) != c.failed || r.built != c.built ||
-			r.timedOut != c.timedOut {
+		r := &testRun{}
+		if err := r.read([]byte(c.printed)); err != nil || len(r.failed) != c.failed || r.timedOut != c.timedOut {
 			t.Errorf("%s: %+v, %v", says, r, err)
 		}
 	}

@@ -18,11 +18,14 @@ type places struct {
 	tests    map[string][]string // folders by name
 }
 
-// place is a part of a file of the product.
+// place is a part of the body of a function of the product.
 type place struct {
-	folder, file string
-	source       []byte // the whole file
-	begin, end   int    // of the part
+	folder, file    string
+	pkg             string // its package clause
+	source          []byte // the whole file
+	begin, end      int    // of the part
+	body, endOfBody int    // between the braces
+	results         string // of the function, as its signature has them
 }
 
 // findPlaces reads all packages of the module in root. A nested module, testdata and hidden folders are left out.
@@ -62,11 +65,18 @@ func (p *places) add(path, folder string) error {
 		return err
 	}
 	isTest := strings.HasSuffix(path, "_test.go")
-	for name, node := range declarations(file) {
-		switch at := set.Position; {
+	for _, d := range file.Decls {
+		f, isFunc := d.(*ast.FuncDecl)
+		if !isFunc || f.Body == nil {
+			continue
+		}
+		switch name, at := declaredName(f), func(p token.Pos) int { return set.Position(p).Offset }; {
 		case !isTest:
-			p.declared[name] = append(p.declared[name],
-				place{folder, path, text, at(node.Pos()).Offset, at(node.End()).Offset})
+			body, end, results := at(f.Body.Lbrace)+1, at(f.Body.Rbrace), ""
+			if f.Type.Results != nil {
+				results = string(text[at(f.Type.Results.Pos()):at(f.Type.Results.End())])
+			}
+			p.declared[name] = append(p.declared[name], place{folder, path, file.Name.Name, text, body, end, body, end, results})
 		case strings.HasPrefix(name, "Test"):
 			p.tests[name] = append(p.tests[name], folder)
 		}
@@ -74,7 +84,7 @@ func (p *places) add(path, folder string) error {
 	return nil
 }
 
-// locate finds the only declaration of a mutant that has Old, and the package with all of its tests: that of the
+// locate finds the only function of a mutant that has Old, and the package with all of its tests: that of the
 // declaration, or the only other one.
 func (p *places) locate(m *Mutant) error {
 	var found []place
@@ -105,22 +115,4 @@ func (p *places) locate(m *Mutant) error {
 		return fmt.Errorf("mutant %q: %d packages have the tests %s: %v", m.Fault, len(in), m.Tests, in)
 	}
 	return nil
-}
-
-// declarations are the functions, variables and constants of a file, by name.
-func declarations(f *ast.File) map[string]ast.Node {
-	all := map[string]ast.Node{}
-	for _, d := range f.Decls {
-		switch d := d.(type) {
-		case *ast.FuncDecl:
-			all[declaredName(d)] = d
-		case *ast.GenDecl:
-			for _, s := range d.Specs {
-				if v, ok := s.(*ast.ValueSpec); ok {
-					all[v.Names[0].Name] = v
-				}
-			}
-		}
-	}
-	return all
 }

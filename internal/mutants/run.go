@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -51,7 +53,7 @@ func (r *runner) checkUnmutated(ctx context.Context, mutants []*Mutant) error {
 	for folder, tests := range expected {
 		slices.Sort(tests)
 		tests = slices.Compact(tests)
-		t, err := runTests(ctx, r.root, folder, pattern(tests), "")
+		t, err := r.runTests(ctx, folder, pattern(tests), "")
 		if err != nil {
 			return err
 		}
@@ -73,7 +75,7 @@ func (r *runner) run(ctx context.Context, mutants []*Mutant) ([]*result, error) 
 	g.SetLimit(r.parallel)
 	for i, m := range mutants {
 		g.Go(func() (err error) {
-			if results[i], err = r.test(ctx, i, m); err != nil {
+			if results[i], err = r.test(ctx, m); err != nil {
 				return err
 			}
 			telling.Lock()
@@ -85,25 +87,19 @@ func (r *runner) run(ctx context.Context, mutants []*Mutant) ([]*result, error) 
 	return results, g.Wait()
 }
 
-// test runs the tests that should catch the i-th mutant.
-func (r *runner) test(ctx context.Context, i int, m *Mutant) (*result, error) {
+// test runs the tests that should catch a mutant.
+func (r *runner) test(ctx context.Context, m *Mutant) (*result, error) {
 	began := time.Now()
-	overlay, err := r.writeOverlay(i, m)
-	if err != nil {
-		return nil, err
-	}
-	run, more := pattern(m.tests()), []string{"-p", "1", "-failfast"}
+	run, more := pattern(m.tests()), "-test.failfast"
 	if r.find {
-		run, more = "^Test", []string{"-p", "1", "-skip", notNarrow}
+		run, more = "^Test", "-test.skip="+notNarrow
 	}
-	t, err := runTests(ctx, r.root, m.testsIn, run, overlay, more...)
+	t, err := r.runTests(ctx, m.testsIn, run, strconv.Itoa(m.number), more)
 	if err != nil {
 		return nil, err
 	}
 	out := &result{Mutant: m, outcome: caught, by: t.failed, took: time.Since(began), output: t.output}
 	switch {
-	case !t.built:
-		out.outcome = "DOES NOT COMPILE" // a mistake in the list
 	case t.ok:
 		out.outcome, out.output = "SURVIVED", ""
 	case t.timedOut:
@@ -116,64 +112,42 @@ func (r *runner) test(ctx context.Context, i int, m *Mutant) (*result, error) {
 	return out, nil
 }
 
-// writeOverlay writes the file with the fault, and the overlay for 'go test'.
-func (r *runner) writeOverlay(i int, m *Mutant) (overlay string, err error) {
-	text, err := m.mutated()
-	if err != nil {
-		return "", err
-	}
-	original, err := filepath.Abs(m.file)
-	if err != nil {
-		return "", err
-	}
-	file, overlay := filepath.Join(r.scratch, fmt.Sprintf("%d.go", i)), filepath.Join(r.scratch, fmt.Sprintf("%d.json", i))
-	names, err := json.Marshal(map[string]any{"Replace": map[string]string{original: file}})
-	if err != nil {
-		return "", err
-	}
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		return "", err
-	}
-	return overlay, os.WriteFile(overlay, names, 0o600)
-}
-
 // testLimit is how long the tests of one mutant may take. They take seconds.
 const testLimit = 3 * time.Minute
 
-// testRun is the outcome of 'go test'.
+// testRun is the outcome of the tests of a package.
 type testRun struct {
 	passed, failed []string // top-level tests, in order of their ends
-	built          bool
-	ok             bool // everything succeeded
+	ok             bool     // everything succeeded
 	timedOut       bool
 	output         string // all other output
 }
 
-// event is a line that 'go test -json' prints (cmd/test2json).
+// event is a line that test2json prints.
 type event struct {
-	Action, Test, Output, FailedBuild string
+	Action, Test, Output string
 }
 
-// runTests runs the tests of one package that match a regular expression. overlay is a file for 'go build -overlay', ""
-// for none. The error means that the go command could not run.
-func runTests(ctx context.Context, root, folder, run, overlay string, more ...string) (*testRun, error) {
-	// Most of the time is the compiler's: it need not optimise or save memory.
-	args := append([]string{"test", "-json", "-vet=off", "-gcflags=github.com/ip-reconcile/ip-reconcile/...=-N -l",
-		"-short", "-count=1", "-timeout", testLimit.String(), "-run", run}, more...)
-	if overlay != "" {
-		args = append(args, "-overlay", overlay)
+// runTests runs the tests of a package that match a regular expression, with the mutant of a number, "" for none. The
+// error means that they could not run.
+func (r *runner) runTests(ctx context.Context, folder, run, number string, more ...string) (*testRun, error) {
+	program, err := filepath.Abs(filepath.Join(r.scratch, path.Base(folder)+".test"))
+	if err != nil {
+		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, "go", append(args, "./"+folder)...)
-	cmd.Dir, cmd.Env = root, append(os.Environ(), "GOGC=800")
+	args := []string{"tool", "test2json", program, "-test.v=test2json", "-test.short",
+		"-test.timeout=" + testLimit.String(), "-test.run=" + run}
+	cmd := exec.CommandContext(ctx, "go", append(args, more...)...)
+	cmd.Dir, cmd.Env = filepath.Join(r.root, folder), append(os.Environ(), environment+"="+number)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	t := &testRun{built: true, ok: err == nil, output: stderr.String()}
+	t := &testRun{ok: err == nil, output: stderr.String()}
 	if perr := t.read(out); perr != nil {
-		return nil, fmt.Errorf("go %s: %w\n%s", strings.Join(cmd.Args[1:], " "), perr, stderr.String())
+		return nil, fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), perr, stderr.String())
 	}
 	return t, nil
 }
@@ -184,10 +158,9 @@ func (t *testRun) read(out []byte) error {
 		if err := d.Decode(&e); err != nil {
 			return fmt.Errorf("read what it printed: %w", err)
 		}
-		t.built = t.built && e.FailedBuild == "" && e.Action != "build-fail"
 		t.timedOut = t.timedOut || strings.HasPrefix(e.Output, "panic: test timed out")
 		switch {
-		case e.Test == "" || e.Action == "build-output":
+		case e.Test == "":
 			t.output += e.Output
 		case strings.Contains(e.Test, "/"):
 		case e.Action == "pass":

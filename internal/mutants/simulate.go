@@ -18,8 +18,12 @@ type simulation struct {
 	seeds int
 }
 
-// build builds the simulator; overlay replaces files of the product, "" for none.
-func (s *simulation) build(ctx context.Context, overlay string) (program string, err error) {
+// build builds the simulator with some mutants in it.
+func (s *simulation) build(ctx context.Context, mutants []*Mutant) (program string, err error) {
+	overlay, err := writeOverlay(s.scratch, mutants, isChosen)
+	if err != nil {
+		return "", err
+	}
 	if program, err = filepath.Abs(filepath.Join(s.scratch, "sim")); err != nil {
 		return "", err
 	}
@@ -30,12 +34,15 @@ func (s *simulation) build(ctx context.Context, overlay string) (program string,
 
 var historiesPlayed = regexp.MustCompile(`(\d+) histories, (\d+) invariants broken`)
 
-// until are the histories that each seed needs, sorted; one more than the most where none of them finds the mutant.
-func (s *simulation) until(ctx context.Context, program string, flags ...string) (needed []int, err error) {
+// until are the histories that each seed needs with the mutant of a number, sorted; one more than the most where none
+// of them finds the mutant.
+func (s *simulation) until(ctx context.Context, program, number string, flags ...string) (needed []int, err error) {
 	for seed := range s.seeds {
 		args := append([]string{"-test.run=^TestNoHistoryBreaksAnInvariant$", "-test.v", "-test.timeout=0", "-first",
 			"-workers=1", fmt.Sprint("-histories=", s.most), fmt.Sprint("-seed=", 1_000_000*(seed+1))}, flags...)
-		out, err := exec.CommandContext(ctx, program, args...).CombinedOutput()
+		cmd := exec.CommandContext(ctx, program, args...)
+		cmd.Env = append(os.Environ(), environment+"="+number)
+		out, err := cmd.CombinedOutput()
 		said := historiesPlayed.FindSubmatch(out)
 		if said == nil {
 			return nil, fmt.Errorf("the simulator failed: %w\n%s", err, out)
@@ -50,32 +57,23 @@ func (s *simulation) until(ctx context.Context, program string, flags ...string)
 	return needed, nil
 }
 
-// calibrate prints how many histories find wrong releases of whereabouts' own reconciler, and each mutant.
+// calibrate tells how many histories find wrong releases of whereabouts' own reconciler, and each mutant.
 func (s *simulation) calibrate(ctx context.Context, mutants []*Mutant, tell func(what string, needed []int)) error {
-	if err := s.row(ctx, "", "whereabouts v0.9.4's own reconciler", tell, "-upstream"); err != nil {
+	program, err := s.build(ctx, mutants)
+	if err != nil {
 		return err
 	}
-	for i, m := range mutants {
-		overlay, err := s.writeOverlay(i, m)
+	needed, err := s.until(ctx, program, "", "-upstream")
+	if err != nil {
+		return err
+	}
+	tell("whereabouts v0.9.4's own reconciler", needed)
+	for _, m := range mutants {
+		needed, err := s.until(ctx, program, strconv.Itoa(m.number))
 		if err != nil {
 			return err
 		}
-		if err := s.row(ctx, overlay, m.Decl+": "+m.Fault, tell); err != nil {
-			return err
-		}
+		tell(m.Decl+": "+m.Fault, needed)
 	}
 	return nil
-}
-
-func (s *simulation) row(ctx context.Context, overlay, what string, tell func(string, []int), flags ...string) error {
-	program, err := s.build(ctx, overlay)
-	if err != nil {
-		return err
-	}
-	needed, err := s.until(ctx, program, flags...)
-	if err != nil {
-		return err
-	}
-	tell(what, needed)
-	return os.Remove(program)
 }

@@ -141,7 +141,7 @@ func TestRun_SharesWhatARestoreLost(t *testing.T) {
 		if !strings.Contains(text, kube.RestoreLease) || !strings.Contains(text, `"awaited":{"worker-2":true}`) {
 			t.Errorf("written is %s", text)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(20 * time.Second):
 		t.Error("nothing is written")
 	}
 }
