@@ -12,8 +12,10 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// eachEvidence calls f for every combination of what the table reads.
+// eachEvidence calls f for every combination of what the table reads. There are millions, so f gets the same Evidence,
+// with the same pod, each time.
 func eachEvidence(f func(e *Evidence)) {
+	e, pod, itsNode := &Evidence{}, &podstate.Pod{}, []string{"worker-1"}
 	for phase := podstate.None; phase <= podstate.Finished; phase++ {
 		for sandbox := Ready; sandbox <= NoSource; sandbox++ {
 			for owner := OwnerUnknown; owner <= NotItsPod; owner++ {
@@ -22,12 +24,12 @@ func eachEvidence(f func(e *Evidence)) {
 					if bit(15) && (phase != podstate.Pending || sandbox != Stopped && sandbox != Gone || bit(2)) {
 						continue // see Index.pendingNetwork
 					}
-					pod := &podstate.Pod{Node: "worker-1", Phase: phase, StoppedByKubelet: bit(0)}
+					*pod = podstate.Pod{Node: "worker-1", Phase: phase, StoppedByKubelet: bit(0)}
 					if bit(1) {
 						pod.Status = podstate.StatusReadable
 					}
-					e := &Evidence{Phase: phase, Pod: pod, Ownership: owner, OnPod: bit(2), StatusTrusted: bit(3),
-						Detached: bit(4), nodeSet: nodeSet{Sandbox: sandbox, WithoutReport: []string{"worker-1"},
+					*e = Evidence{Phase: phase, Pod: pod, Ownership: owner, OnPod: bit(2), StatusTrusted: bit(3),
+						Detached: bit(4), nodeSet: nodeSet{Sandbox: sandbox, WithoutReport: itsNode,
 							UnreachableTimedOut: bit(5), Unreachable: bit(5)}, HasContradictingReport: bit(6), Recent: bit(7),
 						Deleting: bit(8), LongAlone: bit(9),
 						Unproven: bit(10), AgentMayNotKnow: bit(11)}
@@ -104,15 +106,16 @@ func TestNothingIsStaleThatMayBeInUse(t *testing.T) {
 // missing leaves it Stale, and unconfirmed.
 func TestAnIPAMClaimReleasesNothing(t *testing.T) {
 	stale, failed := 0, 0
+	with := &Evidence{}
 	eachEvidence(func(e *Evidence) {
 		without := decide(e)
 		for _, claim := range []IPAMClaimState{ClaimExists, ClaimMissing, ClaimNotRead, "OfTomorrow"} {
 			if failed > 10 {
 				return
 			}
-			with := *e
+			*with = *e
 			with.IPAMClaim = claim
-			j, want := decide(&with), without
+			j, want := decide(with), without
 			if without.Verdict == Stale {
 				stale++
 				want = Decision{Verdict: Held, Reason: Claimed}
