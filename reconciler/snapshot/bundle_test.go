@@ -502,3 +502,42 @@ func TestEncode_SentencesWithoutNames(t *testing.T) {
 		t.Errorf("the manifest has a name: %s", text)
 	}
 }
+
+// Files of a bundle without its manifest are judged as exported ones, and a warning says so. kubectl gives a List no
+// resourceVersion, and the API server gives one to a typed list.
+func TestOpen_BundleWithoutManifest(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		edit   func(files map[string]string)
+		isDump bool
+	}{
+		{"as sysdump wrote it", func(map[string]string) {}, false},
+		{"without its manifest", func(files map[string]string) { delete(files, "sysdump/manifest.json") }, true},
+		{"as kubectl writes it", func(files map[string]string) {
+			delete(files, "sysdump/manifest.json")
+			for name, text := range files {
+				files[name] = strings.Replace(text, `"metadata":{"resourceVersion":"1"}`, `"metadata":{"resourceVersion":""}`, 1)
+			}
+		}, false},
+		{"an answer of the API server", func(files map[string]string) {
+			pools := files["sysdump/ippools.json"]
+			clear(files)
+			files["ippools.json"] = strings.Replace(pools, `"kind":"List"`, `"kind":"IPPoolList"`, 1)
+		}, false},
+	} {
+		files := bundleOf(t, Observe(UsualPool, UsualPod(), NoNodes), snapshot.Encoder{})
+		c.edit(files)
+		s, err := snapshot.OpenStream("bundle", strings.NewReader(tarOf(t, files)), time.Time{}, home)
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		o, err := s.List(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		warnings := strings.Join(o.Warnings, "\n")
+		if strings.Contains(warnings, "sysdump wrote bundle: sysdump/") != c.isDump {
+			t.Errorf("%s: %s", c.name, warnings)
+		}
+	}
+}

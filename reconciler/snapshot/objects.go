@@ -19,6 +19,7 @@ type object struct {
 	lean.Metadata
 	isAny  bool   // has any field of an object
 	isList bool   // has items
+	isDump bool   // is in a List, or is one, with the resourceVersion that sysdump writes, and kubectl leaves empty
 	event  string // the kind of the object of a watch event
 	text   []byte // its JSON until it is decoded; nil for an empty list, which has the kind of its objects
 	path   string // of its file, for messages
@@ -97,6 +98,7 @@ func readObjects(r *lean.Reader, path string, depth int) (found []*object, isAny
 		o.text = start.Raw()
 		return []*object{o}, o.isAny && o.kind != "Status", o.check()
 	}
+	o.isDump = o.kind == "List" && o.ResourceVersion != ""
 	kind, isTyped := strings.CutSuffix(o.kind, "List")
 	if isTyped = isTyped && kind != ""; len(items) == 0 {
 		err = o.checkList(depth, false)
@@ -114,6 +116,9 @@ func readObjects(r *lean.Reader, path string, depth int) (found []*object, isAny
 		}
 		if err != nil {
 			return nil, isAny, fmt.Errorf("%w (items[%d] of a %s)", err, i, o.kind)
+		}
+		for _, in := range inner {
+			in.isDump = in.isDump || o.isDump
 		}
 		if found = append(found, inner...); len(found) > maxObjects {
 			break

@@ -57,7 +57,8 @@ type Snapshot struct {
 	lacking          []*podstate.Pod // pods that lack a field that every such pod has
 	ownNamespace     *metav1.PartialObjectMetadata
 	seenIn           map[string]string // object.ref → the first file that has it
-	bundle           *bundle           // nil for files that sysdump did not write
+	bundle           *bundle           // nil for files without the manifest of sysdump
+	dumped           string            // the first file that sysdump wrote
 	counts           map[listKey]int   // objects of kinds that are judged
 	ignored          int               // objects of other kinds
 	kept             int               // bytes of all objects
@@ -166,6 +167,10 @@ func (s *Snapshot) complete(now time.Time) {
 	case now.Before(s.newest):
 		warn("--now %s is before the newest time in the snapshot, %s in %s: the ages of objects are wrong",
 			now.UTC().Format(time.RFC3339), s.newest.UTC().Format(time.RFC3339), s.newestIn)
+	}
+	if s.dumped != "" {
+		warn("sysdump wrote %s, but the archive's manifest.json is missing, so other files may be missing, too. A pod that "+
+			"is missing counts as gone: judge the archive as sysdump wrote it", s.dumped)
 	}
 	s.withoutLeases(leases, warn)
 	s.withoutPods(warn)

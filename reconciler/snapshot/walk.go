@@ -92,6 +92,9 @@ func (s *Snapshot) take(e entry) error {
 func (s *Snapshot) takeObjects(e entry, objects []*object) error {
 	s.files++
 	for _, o := range objects {
+		if o.isDump {
+			s.dumped = cmp.Or(s.dumped, e.path)
+		}
 		if o.isList {
 			s.seen[cmp.Or(o.judgedKind(), kindByLayout(e.name))] = true
 			continue
