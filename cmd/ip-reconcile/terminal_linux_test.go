@@ -133,14 +133,17 @@ func TestTerminal_Progress(t *testing.T) {
 	defer server.Close()
 	args := []string{"check", "--kubeconfig", kubeconfigOf(t, server.URL), "--request-timeout", "2500ms"}
 	const says = "a request without an answer ends after 2.5s (2s so far)"
+	var stderr bytes.Buffer
+	cmd := asProgram(t, nil, args...)
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
 	shown := onTerminal(t, 120, nil, args...)
 	if !strings.Contains(shown, says+"\r\x1b[K") || strings.Contains(shown, "so far)\n") {
 		t.Errorf("the terminal shows %q", shown)
 	}
-	var stderr bytes.Buffer
-	cmd := asProgram(t, nil, args...)
-	cmd.Stderr = &stderr
-	if _ = cmd.Run(); !strings.HasPrefix(stderr.String(), "Connecting to the cluster; "+says+"\n") {
+	if _ = cmd.Wait(); !strings.HasPrefix(stderr.String(), "Connecting to the cluster; "+says+"\n") {
 		t.Errorf("a pipe has %q", &stderr)
 	}
 }

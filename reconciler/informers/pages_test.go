@@ -24,7 +24,7 @@ import (
 // An API server ignores the limit of a LIST with resourceVersion 0, which is what a Reflector asks for by itself. So
 // the caches list by quorum and page by page, and read no large page to its end.
 func TestList_OfLargeObjects(t *testing.T) {
-	const count = 150
+	const count = 60
 	var mostWritten atomic.Int64
 	padding := strings.Repeat("x", 1400)
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -77,10 +77,10 @@ func TestList_OfLargeObjects(t *testing.T) {
 		must(t, err)
 		equal(t, resource, len(objects), count)
 		last := objects[count-1].(*item)
-		equal(t, "the last one", fmt.Sprint(last.NamespacedName, last.UID, last.ResourceVersion), "tenant/o-149u-1499")
+		equal(t, "the last one", fmt.Sprint(last.NamespacedName, last.UID, last.ResourceVersion), "tenant/o-59u-599")
 		switch o := last.parsed.(type) {
 		case *podstate.Pod:
-			equal(t, "its name", o.Name, "o-149")
+			equal(t, "its name", o.Name, "o-59")
 		case *ippool.NAD:
 			equal(t, "it is unreadable", o.Problem != "", true)
 		default:

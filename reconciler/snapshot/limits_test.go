@@ -89,12 +89,13 @@ func TestAFewKilobytesDoNotTakeAllMemory(t *testing.T) {
 func TestLimits_FarFromAClusters(t *testing.T) {
 	pod := "- kind: Pod\n  metadata:\n    managedFields:\n" +
 		strings.Repeat("      f:name:\n        .: {}\n        f:value: {}\n", 200)
-	pool := "- kind: IPPool\n  spec:\n    allocations:\n"
+	var pool strings.Builder
+	pool.WriteString("- kind: IPPool\n  spec:\n    allocations:\n")
 	for i := range 10_000 {
-		pool += fmt.Sprintf("      \"%d\":\n        id: %064d\n        ifname: net1\n        podref: tenant/web-%d\n", i, i,
+		fmt.Fprintf(&pool, "      \"%d\":\n        id: %064d\n        ifname: net1\n        podref: tenant/web-%d\n", i, i,
 			i)
 	}
-	for _, item := range []string{pod, pool} {
+	for _, item := range []string{pod, pool.String()} {
 		if nodes := yamlNodes([]byte(item)); nodes*5 > maxNodes/itemsAtOnce {
 			t.Errorf("%.20q has %d nodes of %d", item, nodes, maxNodes/itemsAtOnce)
 		}
