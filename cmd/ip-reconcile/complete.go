@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/words"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
@@ -185,7 +186,7 @@ func namespaceOf(typed string) string {
 }
 
 func matching(typed string, all []string) []string {
-	all = report.Only(all, func(s string) bool { return strings.HasPrefix(s, typed) })
+	all = lists.Filter(all, func(s string) bool { return strings.HasPrefix(s, typed) })
 	slices.Sort(all)
 	all = slices.Compact(all)
 	return all[:min(len(all), mostCompletions)]

@@ -16,6 +16,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/suggest"
@@ -131,7 +132,7 @@ func (o *options) explain(ctx context.Context, namespace string, args []string) 
 	if len(explained) > 1 {
 		a.kind = document.KindExplanations
 		a.document = func(h document.Header) any {
-			return &document.ExplanationList{Header: h, Explanations: document.Rows(explained,
+			return &document.ExplanationList{Header: h, Explanations: lists.Map(explained,
 				func(d document.Explanation) document.Explanation { d.Header = h; return d })}
 		}
 	}
@@ -166,7 +167,7 @@ func (o *options) explainWords(ctx context.Context, args []string) error {
 	return o.print(ctx, answer{
 		kind:     document.KindWords,
 		document: func(h document.Header) any { return &document.WordList{Header: h, Words: found} },
-		names:    func() []string { return document.Rows(found, func(w document.Word) string { return w.Word }) },
+		names:    func() []string { return lists.Map(found, func(w document.Word) string { return w.Word }) },
 		screen:   func(s *screen.Screen) { s.Words(found) },
 	})
 }
@@ -202,13 +203,13 @@ func (o *options) explainFile(ctx context.Context, file string) error {
 		return err
 	}
 	all := explanation.Addresses(j, usage.Of(j), asked)
-	free := report.Only(all, func(a document.AddressState) bool { return a.State == "Free" })
+	free := lists.Filter(all, func(a document.AddressState) bool { return a.State == "Free" })
 	return o.print(ctx, answer{
 		kind: document.KindAddresses, at: j.Observation.Now, notes: j.Notes(), isUnresolved: len(free) < len(all),
 		document: func(h document.Header) any {
 			return &document.AddressList{Header: h, Limits: document.LimitsOf(j), Addresses: all}
 		},
-		names: func() []string { return document.Rows(free, func(a document.AddressState) string { return a.IP }) },
+		names: func() []string { return lists.Map(free, func(a document.AddressState) string { return a.IP }) },
 		screen: func(s *screen.Screen) {
 			row := func(a document.AddressState) []string {
 				return []string{a.IP, a.State, a.Pool, cmp.Or(a.PodRef, strings.Join(a.CarriedBy, ", "))}
@@ -217,7 +218,7 @@ func (o *options) explainFile(ctx context.Context, file string) error {
 			for _, unknown := range j.Observation.UnknownSources() {
 				s.Text("Note: ", unknown.Unknown+"; "+unknown.Costs)
 			}
-			s.Table([]string{"ADDRESS", "STATE", "POOL", "POD OR NODE"}, document.Rows(all, row), nil)
+			s.Table([]string{"ADDRESS", "STATE", "POOL", "POD OR NODE"}, lists.Map(all, row), nil)
 		},
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/planfile"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
@@ -96,7 +97,7 @@ func (o *options) plan(ctx context.Context, file string) error {
 			p.Limits = document.LimitsOf(out.Judgement)
 			return p
 		},
-		names: func() []string { return document.Rows(items, (*judge.Item).Text) },
+		names: func() []string { return lists.Map(items, (*judge.Item).Text) },
 		screen: func(s *screen.Screen) {
 			s.Plan(rep)
 			switch {

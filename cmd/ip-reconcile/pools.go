@@ -9,6 +9,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
@@ -110,7 +111,7 @@ func (o *poolsOptions) pools(ctx context.Context, args []string) error {
 	if len(args) > 0 && len(pools) == 0 {
 		return fmt.Errorf("no pool has the name or range %q, or this address in its range: %s", args[0], all.Known())
 	}
-	names := document.Rows(pools, (*usage.Pool).Ref)
+	names := lists.Map(pools, (*usage.Pool).Ref)
 	var only report.Filter // of one pool: gates against releases in other pools are no answer
 	if len(args) > 0 {
 		only.Pools = names

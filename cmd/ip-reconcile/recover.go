@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
@@ -79,7 +80,7 @@ func (o *options) recover(ctx context.Context) error {
 		isUnresolved: out.ToRepair+len(out.Unrepaired) > 0,
 		document:     func(h document.Header) any { return document.OfRecovery(h, out) },
 		names: func() []string {
-			return document.Rows(document.Writes(out), func(w document.WriteRow) string { return w.IP })
+			return lists.Map(document.Writes(out), func(w document.WriteRow) string { return w.IP })
 		},
 		screen: func(s *screen.Screen) { s.Recovery(out, o.writes) },
 	})

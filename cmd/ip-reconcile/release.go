@@ -11,6 +11,8 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/planfile"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
@@ -139,11 +141,11 @@ func (o *byHand) check(ctx context.Context, r *reconciler.Reconciler) (err error
 			return fmt.Errorf("%q is %s: give that", o.subjects[i], s)
 		}
 		o.subjects[i] = s
-		found := report.Only(slices.Concat(o.j.Allocations, o.j.Reservations), selects(s, o.j))
+		found := lists.Filter(slices.Concat(o.j.Allocations, o.j.Reservations), selects(s, o.j))
 		if len(found) == 0 {
 			o.missing = append(o.missing, fmt.Sprintf("%s: nothing to release is recorded\n", s))
 		}
-		for _, it := range report.Only(found, report.OwnRow) {
+		for _, it := range lists.Filter(found, report.OwnRow) {
 			if !isSelected[it.ID()] { // several subjects may have it
 				isSelected[it.ID()] = true
 				o.selected = append(o.selected, it)
@@ -234,9 +236,9 @@ func (o *byHand) show(ctx context.Context, r *reconciler.Reconciler) (releases b
 	d.Advice = slices.DeleteFunc(d.Advice, func(a document.Advice) bool { // about this very release
 		return a.Cause == judge.Stale.String() || a.Cause == string(reconciler.AwaitingConfirmation)
 	})
-	can := report.Only(rep.Pick(judge.Stale), rep.CanRelease)
-	asserted := report.Only(can, (*judge.Item).IsOverridden)
-	counts := fmt.Sprintf("%d of %s", len(can), screen.Count(len(report.Only(rep.Items(), report.OwnRow)), "item"))
+	can := lists.Filter(rep.Pick(judge.Stale), rep.CanRelease)
+	asserted := lists.Filter(can, (*judge.Item).IsOverridden)
+	counts := fmt.Sprintf("%d of %s", len(can), screen.Count(len(lists.Filter(rep.Items(), report.OwnRow)), "item"))
 	if len(asserted) > 0 {
 		counts += fmt.Sprintf(" (%d because you assert that nothing uses the address)", len(asserted))
 	}

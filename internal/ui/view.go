@@ -11,6 +11,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
@@ -119,7 +120,7 @@ func (v *View) overview(ctx context.Context) *Overview {
 		Pools:     document.OfPools(v.header(document.KindPools), rep, v.usage()),
 		Check:     document.OfCheck(v.header(document.KindCheck), rep),
 		Conflicts: explanation.Conflicts(v.Judgement, maxConflicts),
-		Commands:  document.List(commands),
+		Commands:  lists.Clone(commands),
 	}
 }
 
@@ -135,8 +136,8 @@ func (v *View) pool(name string) (*PoolMap, error) {
 	facts := advice.Facts{Names: map[string]string{"pool": name}}
 	return &PoolMap{
 		Pool:      document.OfPoolDetails(v.header(document.KindPool), rep, all, all.All[i:i+1]),
-		Addresses: document.List(explanation.Runs(v.Judgement, all.All[i])),
-		Commands:  document.List(v.Advisor.Steps("more", "map of a pool", facts)),
+		Addresses: lists.Clone(explanation.Runs(v.Judgement, all.All[i])),
+		Commands:  lists.Clone(v.Advisor.Steps("more", "map of a pool", facts)),
 	}, nil
 }
 

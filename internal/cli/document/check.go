@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
@@ -54,9 +55,9 @@ type PoolRow struct {
 func OfCheck(h Header, r *report.Report) *Check {
 	d := &Check{
 		Header: h, Circumstances: circumstances(r), Summary: summaryOf(r), Pools: poolRows(r),
-		Findings:     Rows(r.Findings, FindingOf),
-		Allocations:  Rows(r.Allocations, func(it *judge.Item) AllocationRow { return OfItem(r, it) }),
-		Reservations: Rows(r.Reservations, func(it *judge.Item) ReservationRow { return OfItem(r, it).reservation(it) }),
+		Findings:     lists.Map(r.Findings, FindingOf),
+		Allocations:  lists.Map(r.Allocations, func(it *judge.Item) AllocationRow { return OfItem(r, it) }),
+		Reservations: lists.Map(r.Reservations, func(it *judge.Item) ReservationRow { return OfItem(r, it).reservation(it) }),
 	}
 	if !r.Filter.IsZero() {
 		d.Filter = &r.Filter
@@ -67,10 +68,10 @@ func OfCheck(h Header, r *report.Report) *Check {
 // OfRun returns the document of run.
 func OfRun(h Header, r *report.Report) *Run {
 	return &Run{
-		Check: *OfCheck(h, r), Requests: r.Requests, DryRun: r.DryRun, Repaired: Rows(r.Repaired, FindingOf),
-		NotRepaired: Rows(r.Unrepaired, notRepaired),
-		Released:    Rows(r.Released, func(it *judge.Item) any { return row(r, it, "") }),
-		Failed:      Rows(r.Left, func(x reconciler.Refused) any { return row(r, x.Item, "; not released: "+x.Detail) }),
+		Check: *OfCheck(h, r), Requests: r.Requests, DryRun: r.DryRun, Repaired: lists.Map(r.Repaired, FindingOf),
+		NotRepaired: lists.Map(r.Unrepaired, notRepaired),
+		Released:    lists.Map(r.Released, func(it *judge.Item) any { return row(r, it, "") }),
+		Failed:      lists.Map(r.Left, func(x reconciler.Refused) any { return row(r, x.Item, "; not released: "+x.Detail) }),
 	}
 }
 
@@ -79,7 +80,7 @@ func poolRows(r *report.Report) []PoolRow {
 	for _, it := range r.Allocations {
 		n[it.Verdict][it.Pool]++
 	}
-	found := Rows(r.Pools(), func(p *ippool.Pool) PoolRow {
+	found := lists.Map(r.Pools(), func(p *ippool.Pool) PoolRow {
 		inUse, held, stale := n[judge.InUse][p], n[judge.Held][p], n[judge.Stale][p]
 		return PoolRow{p.Ref(), p.RangeText, inUse + held + stale, inUse, held, stale, p.Paused}
 	})
@@ -100,7 +101,7 @@ type Recovery struct {
 // OfRecovery returns the document of recover.
 func OfRecovery(h Header, out *reconciler.Result) *Recovery {
 	r := report.OfRun(out, false, report.Filter{})
-	return &Recovery{h, circumstances(r), summaryOf(r), Writes(out), Rows(out.Findings, FindingOf)}
+	return &Recovery{h, circumstances(r), summaryOf(r), Writes(out), lists.Map(out.Findings, FindingOf)}
 }
 
 // Judged has the fields that allocations and reservations share.

@@ -13,6 +13,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
@@ -98,10 +99,10 @@ type UnknownSource struct {
 
 // LimitsOf returns what limits a judgement.
 func LimitsOf(j *judge.Judgement) Limits {
-	unknown := Rows(j.Observation.UnknownSources(), func(s judge.SourceState) UnknownSource {
+	unknown := lists.Map(j.Observation.UnknownSources(), func(s judge.SourceState) UnknownSource {
 		return UnknownSource{s.Name, s.Unknown, s.Costs, s.Findings}
 	})
-	return Limits{List(j.Notes()), unknown}
+	return Limits{lists.Clone(j.Notes()), unknown}
 }
 
 // Agents are the node agents whose reports were used.
@@ -133,18 +134,6 @@ func OfAgents(j *judge.Judgement) Agents {
 	}
 	return a
 }
-
-// Rows returns a row for each element; never nil.
-func Rows[T, R any](all []T, row func(T) R) []R {
-	found := make([]R, 0, len(all))
-	for _, x := range all {
-		found = append(found, row(x))
-	}
-	return found
-}
-
-// List returns a list that is never nil.
-func List[T any](all []T) []T { return append([]T{}, all...) }
 
 // Encode encodes a document as "json" or "yaml".
 func Encode(form string, document any) ([]byte, error) {
@@ -237,7 +226,7 @@ type StatusLine struct {
 
 // OfStatus returns the status of some lines.
 func OfStatus(h Header, lines []StatusLine) *Status {
-	s := &Status{Header: h, Level: LevelOK, Lines: List(lines)}
+	s := &Status{Header: h, Level: LevelOK, Lines: lists.Clone(lines)}
 	for _, l := range lines {
 		if l.Level == LevelError || l.Level == LevelWarning && s.Level == LevelOK {
 			s.Level = l.Level
@@ -247,4 +236,4 @@ func OfStatus(h Header, lines []StatusLine) *Status {
 }
 
 // IDs returns the names of all checks.
-func (s *Status) IDs() []string { return Rows(s.Lines, func(l StatusLine) string { return l.ID }) }
+func (s *Status) IDs() []string { return lists.Map(s.Lines, func(l StatusLine) string { return l.ID }) }

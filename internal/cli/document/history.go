@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
 )
 
@@ -40,7 +41,7 @@ func OfHistory(lines []audit.Line, isFile bool, now time.Time, has func(*audit.R
 
 // Addresses returns the addresses of the records, each once. Whoever edits a record cannot have other text printed.
 func (d *History) Addresses() []string {
-	texts := Rows(d.Records, func(r audit.Record) string { return r.IP })
+	texts := lists.Map(d.Records, func(r audit.Record) string { return r.IP })
 	slices.Sort(texts)
 	return slices.DeleteFunc(slices.Compact(texts), func(ip string) bool {
 		addr, err := netip.ParseAddr(ip)

@@ -9,6 +9,7 @@ import (
 
 	"go4.org/netipx"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -28,17 +29,17 @@ func NewRange(text string, exclude []string) (func(*judge.Judgement, *report.Rep
 	}
 	return func(j *judge.Judgement, r *report.Report, p *usage.Pool) *PoolNewRange {
 		row := func(it *judge.Item) AllocationRow { return OfItem(r, it) }
-		outside := report.Only(j.Allocations, func(it *judge.Item) bool {
+		outside := lists.Filter(j.Allocations, func(it *judge.Item) bool {
 			return it.Pool == p.Pool && (p.Unsupported != "" || !usable.Contains(it.Address()))
 		})
-		reservations := report.Only(j.Reservations, func(it *judge.Item) bool {
+		reservations := lists.Filter(j.Reservations, func(it *judge.Item) bool {
 			return report.OwnRow(it) && slices.Contains(it.PoolNames(), p.NamespacedName) && !usable.Contains(it.Address())
 		})
-		return &PoolNewRange{Range: text, Exclude: List(exclude), Usable: Count{ippool.Size(usable)},
-			OtherPool: p.Range.Prefix() != to, Outside: Rows(outside, row),
-			OutsideReservations: Rows(reservations, func(it *judge.Item) ReservationRow { return row(it).reservation(it) }),
-			OutsideUnrecorded:   Rows(unrecordedOutside(j, p.Ref(), usable), FindingOf), Unknown: unknownOutside(j),
-			Items: Rows(slices.Concat(outside, reservations), row)}
+		return &PoolNewRange{Range: text, Exclude: lists.Clone(exclude), Usable: Count{ippool.Size(usable)},
+			OtherPool: p.Range.Prefix() != to, Outside: lists.Map(outside, row),
+			OutsideReservations: lists.Map(reservations, func(it *judge.Item) ReservationRow { return row(it).reservation(it) }),
+			OutsideUnrecorded:   lists.Map(unrecordedOutside(j, p.Ref(), usable), FindingOf), Unknown: unknownOutside(j),
+			Items: lists.Map(slices.Concat(outside, reservations), row)}
 	}, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"go4.org/netipx"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -129,23 +130,23 @@ func (c *Count) UnmarshalJSON(text []byte) error {
 
 // OfPools returns the document of pools for all pools.
 func OfPools(h Header, r *report.Report, u *usage.Pools) *PoolList {
-	return &PoolList{Header: h, Circumstances: poolCircumstances(r, u), Pools: Rows(u.All, OfPool)}
+	return &PoolList{Header: h, Circumstances: poolCircumstances(r, u), Pools: lists.Map(u.All, OfPool)}
 }
 
 // OfPoolDetails returns the document of pools for some pools.
 func OfPoolDetails(h Header, r *report.Report, u *usage.Pools, pools []*usage.Pool) *PoolDetails {
 	detail := func(p *usage.Pool) PoolDetail {
 		d := PoolDetail{
-			PoolUsage: OfPool(p), Definitions: Rows(p.Definitions, ofDefinition), FreeRanges: []string{},
-			Namespaces: List(p.ByNamespace()), Workloads: List(u.ByWorkload(p)),
-			StaleEntries: Rows(p.StaleEntries, func(it *judge.Item) AllocationRow { return OfItem(r, it) }),
+			PoolUsage: OfPool(p), Definitions: lists.Map(p.Definitions, ofDefinition), FreeRanges: []string{},
+			Namespaces: lists.Clone(p.ByNamespace()), Workloads: lists.Clone(u.ByWorkload(p)),
+			StaleEntries: lists.Map(p.StaleEntries, func(it *judge.Item) AllocationRow { return OfItem(r, it) }),
 		}
 		if free := p.FreeAddresses; free != nil {
 			d.FreeRanges, d.MoreFreeRanges = ranges(free)
 		}
 		return d
 	}
-	return &PoolDetails{Header: h, Circumstances: poolCircumstances(r, u), Pools: Rows(pools, detail)}
+	return &PoolDetails{Header: h, Circumstances: poolCircumstances(r, u), Pools: lists.Map(pools, detail)}
 }
 
 func poolCircumstances(r *report.Report, u *usage.Pools) Circumstances {
@@ -157,7 +158,8 @@ func poolCircumstances(r *report.Report, u *usage.Pools) Circumstances {
 // OfPool returns the usage of a pool.
 func OfPool(p *usage.Pool) PoolUsage {
 	d := PoolUsage{Pool: p.Ref(), Range: p.RangeText, Used: p.Used, InUse: p.InUse, Held: p.Held, Stale: p.Stale,
-		Stopped: p.Stopped, Waiting: Rows(p.Waiting, types.NamespacedName.String), Networks: p.Networks(), Unknown: p.Unknown}
+		Stopped: p.Stopped, Waiting: lists.Map(p.Waiting, types.NamespacedName.String),
+		Networks: p.Networks(), Unknown: p.Unknown}
 	if p.Unknown == "" {
 		d.Usable, d.Free, d.Blocked, d.Outside = &Count{p.Usable}, &Count{p.Free}, &Count{p.Blocked}, &p.Outside
 	}
@@ -176,7 +178,7 @@ func ofDefinition(n *usage.Definition) PoolDefinition {
 func ranges(set *netipx.IPSet) (texts []string, more int) {
 	all := set.Ranges()
 	first := all[:min(len(all), 20)]
-	return Rows(first, func(r netipx.IPRange) string {
+	return lists.Map(first, func(r netipx.IPRange) string {
 		if r.From() == r.To() {
 			return r.From().String()
 		}

@@ -1,6 +1,7 @@
 package document
 
 import (
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
@@ -46,5 +47,5 @@ func summaryOf(r *report.Report) Summary {
 
 // RestoreOf is the row of a restore of etcd.
 func RestoreOf(s *judge.RestoreState) *RestoreRow {
-	return &RestoreRow{Restored: s.Date(), Why: s.Why, Awaiting: List(s.Awaiting)}
+	return &RestoreRow{Restored: s.Date(), Why: s.Why, Awaiting: lists.Clone(s.Awaiting)}
 }

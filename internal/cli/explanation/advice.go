@@ -11,7 +11,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
@@ -285,7 +285,7 @@ func (a *answer) advise() []document.Advice {
 	}
 	all = advice.Unique(append(all, a.adviseItems(most == 1, verdicts)...))
 	// A fold needs its example, whose steps may all stand above.
-	all = report.Only(all, func(s document.Advice) bool {
+	all = lists.Filter(all, func(s document.Advice) bool {
 		isExample := func(t document.Advice) bool { return t.Cause == s.Cause && !isSame(t) }
 		return !isSame(s) || slices.ContainsFunc(all, isExample)
 	})

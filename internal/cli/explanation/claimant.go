@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
@@ -14,10 +15,10 @@ import (
 // Conflicts returns who carries the addresses of a judgement's conflicts, for at most some of the findings on them.
 func Conflicts(j *judge.Judgement, most int) []document.Conflict {
 	of := *j
-	of.Findings = report.Only(j.Findings, func(f judge.Finding) bool { return f.Kind == judge.Conflict })
+	of.Findings = lists.Filter(j.Findings, func(f judge.Finding) bool { return f.Kind == judge.Conflict })
 	of.Findings = of.Findings[:min(len(of.Findings), most)]
 	a := &answer{q: Question{Judgement: j}, Report: &report.Report{Judgement: &of}}
-	return document.Rows(a.conflictsOf(), func(c *conflict) document.Conflict { return c.Conflict })
+	return lists.Map(a.conflictsOf(), func(c *conflict) document.Conflict { return c.Conflict })
 }
 
 // claimant returns the pod that the claimant of some evidence is, or whose sandbox it is; nil for any other claimant.

@@ -13,6 +13,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -63,7 +64,7 @@ func (a *answer) conflictsOf() (all []*conflict) {
 		slices.SortStableFunc(c.parties, func(p, q *party) int {
 			return cmp.Or(rank(!p.isNamed)-rank(!q.isNamed), p.since().Compare(q.since()), cmp.Compare(p.Pod, q.Pod))
 		})
-		c.Carriers = document.Rows(c.parties, func(p *party) document.ConflictCarrier { return p.ConflictCarrier })
+		c.Carriers = lists.Map(c.parties, func(p *party) document.ConflictCarrier { return p.ConflictCarrier })
 	}
 	return all
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
@@ -27,10 +28,10 @@ func (a *answer) item(it *judge.Item) document.ExplainedItem {
 	}
 	d := document.ExplainedItem{AllocationRow: document.OfItem(a.Report, it), Key: it.Key(), Network: it.Network(),
 		RuleText: it.Rule(),
-		Gates: document.Rows(gates, func(g reconciler.Gate) document.ExplainedGate {
+		Gates: lists.Map(gates, func(g reconciler.Gate) document.ExplainedGate {
 			return document.ExplainedGate{Refusal: g.Why, Detail: g.Detail, Pool: g.Pool, OpensAt: report.When(g.At)}
 		}),
-		Advice: document.List(a.adviseItem(it, gates)),
+		Advice: lists.Clone(a.adviseItem(it, gates)),
 	}
 	if d.IsReservation {
 		d.Reservation, d.Pool = d.Pool, ""
@@ -47,8 +48,8 @@ func (a *answer) item(it *judge.Item) document.ExplainedItem {
 func Evidence(ev *judge.Evidence) *document.Evidence {
 	d := &document.Evidence{Problem: string(ev.Problem), Detail: ev.Detail, Claimant: ev.Rival,
 		ClaimantNode: ev.RivalNode()}
-	d.Sandbox = document.EvidenceSandbox{State: ev.Sandbox.String(), UID: ev.SandboxUID, Nodes: document.List(ev.Nodes),
-		NotReady: document.List(ev.NotReady), WithoutReport: document.List(ev.WithoutReport)}
+	d.Sandbox = document.EvidenceSandbox{State: ev.Sandbox.String(), UID: ev.SandboxUID, Nodes: lists.Clone(ev.Nodes),
+		NotReady: lists.Clone(ev.NotReady), WithoutReport: lists.Clone(ev.WithoutReport)}
 	if p := ev.Pod; p != nil {
 		d.Pod = &document.EvidencePod{Name: p.String(), UID: p.UID, Node: p.Node, Phase: p.Phase.String(),
 			Ownership: ev.Ownership.String(), OnPod: ev.OnPod, NetworkStatus: p.Status.String()}
@@ -59,7 +60,7 @@ func Evidence(ev *judge.Evidence) *document.Evidence {
 func podsOf(j *judge.Judgement, s Subject, pools *usage.Pools) []document.ExplainedPod {
 	name := types.NamespacedName{Namespace: s.Namespace, Name: s.Name}
 	pod := j.Observation.Pods[name]
-	found := report.Only(sandboxes(j.Observation), func(b document.ExplainedSandbox) bool { return b.Pod == name })
+	found := lists.Filter(sandboxes(j.Observation), func(b document.ExplainedSandbox) bool { return b.Pod == name })
 	if s.Kind != Pod || pod == nil && len(found) == 0 {
 		return []document.ExplainedPod{}
 	}
@@ -96,7 +97,7 @@ func sandboxes(o *judge.Observation) (all []document.ExplainedSandbox) {
 
 // waits returns why a Pending pod may wait, "" where that is unknown.
 func waits(j *judge.Judgement, pod *podstate.Pod, sandboxes []document.ExplainedSandbox, pools *usage.Pools) string {
-	full := report.Only(pools.All, func(p *usage.Pool) bool { return slices.Contains(p.Waiting, pod.NamespacedName) })
+	full := lists.Filter(pools.All, func(p *usage.Pool) bool { return slices.Contains(p.Waiting, pod.NamespacedName) })
 	hasAddress := func(b document.ExplainedSandbox) bool {
 		runsHere := b.Fresh && b.State == string(v1alpha1.SandboxReady) && b.Node == pod.Node
 		isOfPod := b.UID == "" || pod.HasUID(b.UID)
@@ -110,7 +111,7 @@ func waits(j *judge.Judgement, pod *podstate.Pod, sandboxes []document.Explained
 	case slices.ContainsFunc(sandboxes, hasAddress):
 		return "its sandbox runs and has its address: it does not wait for its network"
 	case len(full) > 0:
-		return "it is scheduled, and has no free address in " + strings.Join(document.Rows(full, (*usage.Pool).Ref), ", ")
+		return "it is scheduled, and has no free address in " + strings.Join(lists.Map(full, (*usage.Pool).Ref), ", ")
 	case !j.Restore.Complete():
 		return "it is scheduled; after the etcd restore ADDs wait while the fence holds whereabouts' Leases, 90 s at most"
 	}
@@ -127,7 +128,7 @@ func carried(o *judge.Observation, pod *podstate.Pod) []string {
 	ofPool := func(addr netip.Addr) bool {
 		return slices.ContainsFunc(o.Pools, func(p *ippool.Pool) bool { return p.Problem == "" && p.Range.Contains(addr) })
 	}
-	return document.Rows(report.Only(slices.Compact(all), ofPool), netip.Addr.String)
+	return lists.Map(lists.Filter(slices.Compact(all), ofPool), netip.Addr.String)
 }
 
 func (a *answer) nodeNames() []string {

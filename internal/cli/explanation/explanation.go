@@ -12,6 +12,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
@@ -68,15 +69,15 @@ func Answer(q Question) (*report.Report, *document.Explanation) {
 	d.Conflicts = []document.Conflict{}
 	if q.Subject.Kind == Address || q.Subject.Kind == Pod {
 		all := a.conflictsOf()
-		d.Conflicts = document.Rows(all, func(c *conflict) document.Conflict { return c.Conflict })
+		d.Conflicts = lists.Map(all, func(c *conflict) document.Conflict { return c.Conflict })
 		a.endsConflict = a.endings(all)
 	}
 	d.Check = *document.OfCheck(document.Header{}, a.Report)
 	d.Filter = nil // the subject says it
-	asked := report.Only(pools.All, func(p *usage.Pool) bool { return q.Filter.Pool(p.Ref()) })
-	d.PoolUsage = document.Rows(asked, document.OfPool)
-	d.Items = document.Rows(a.Items(), a.item)
-	d.Nodes = document.Rows(a.nodeNames(), a.node)
+	asked := lists.Filter(pools.All, func(p *usage.Pool) bool { return q.Filter.Pool(p.Ref()) })
+	d.PoolUsage = lists.Map(asked, document.OfPool)
+	d.Items = lists.Map(a.Items(), a.item)
+	d.Nodes = lists.Map(a.nodeNames(), a.node)
 	if r := a.Restore; r != nil {
 		d.Restore = document.RestoreOf(r)
 	}
@@ -88,7 +89,7 @@ func Answer(q Question) (*report.Report, *document.Explanation) {
 		}
 	}
 	d.Found = a.found()
-	d.Advice = document.List(append(a.missing(), a.advise()...))
+	d.Advice = lists.Clone(append(a.missing(), a.advise()...))
 	return a.Report, d
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -15,11 +15,11 @@ import (
 func OfNodes(a advice.Advisor, j *judge.Judgement, found []judge.Finding) (steps []document.Advice) {
 	a = advisorOf(a, j)
 	for _, kind := range []judge.Kind{judge.NoFreshReportFinding, judge.NodeNotReady} {
-		held := report.Only(found, func(f judge.Finding) bool { return f.Kind == kind && f.Holds > 0 && f.Node != "" })
+		held := lists.Filter(found, func(f judge.Finding) bool { return f.Kind == kind && f.Holds > 0 && f.Node != "" })
 		slices.SortStableFunc(held, func(f, g judge.Finding) int { return cmp.Compare(g.Holds, f.Holds) })
-		all := document.Rows(held, func(f judge.Finding) string { return f.Node })
+		all := lists.Map(held, func(f judge.Finding) string { return f.Node })
 		isDown := down(j.Observation, all)
-		others := report.Only(all, func(name string) bool { return !slices.Contains(isDown, name) })
+		others := lists.Filter(all, func(name string) bool { return !slices.Contains(isDown, name) })
 		if len(isDown) > 0 {
 			steps = append(steps, a.Steps("findings", string(kind), advice.Facts{Nodes: isDown, DownNodes: isDown, Most: 1})...)
 		}
@@ -41,7 +41,7 @@ func OfStatus(a advice.Advisor, j *judge.Judgement, lines []document.StatusLine)
 			continue
 		}
 		kind := map[string]judge.Kind{"agents": judge.NoFreshReportFinding, "nodes": judge.NodeNotReady}[l.ID]
-		l.Advice = OfNodes(a, j, report.Only(j.Findings, func(f judge.Finding) bool { return f.Kind == kind }))
+		l.Advice = OfNodes(a, j, lists.Filter(j.Findings, func(f judge.Finding) bool { return f.Kind == kind }))
 	}
 	return lines
 }
@@ -54,7 +54,7 @@ func advisorOf(a advice.Advisor, j *judge.Judgement) advice.Advisor {
 
 // down returns the nodes that are neither Ready nor declared dead.
 func down(o *judge.Observation, nodes []string) []string {
-	return report.Only(nodes, func(name string) bool {
+	return lists.Filter(nodes, func(name string) bool {
 		n := o.Nodes.Or(nil)[name]
 		return n != nil && !n.Ready && !n.IsDead()
 	})

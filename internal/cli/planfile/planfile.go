@@ -19,6 +19,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/fileform"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
@@ -43,7 +44,7 @@ func Select(out *reconciler.Result) (items []*judge.Item) {
 
 // New returns the plan of items.
 func New(h document.Header, items []*judge.Item) *document.Plan {
-	return &document.Plan{Header: h, Items: document.Rows(items, func(it *judge.Item) document.PlanItem {
+	return &document.Plan{Header: h, Items: lists.Map(items, func(it *judge.Item) document.PlanItem {
 		d := planned(it)
 		d.Digest = digest(h, d)
 		return d

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/suggest"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
@@ -186,7 +187,8 @@ func NewFailOn(asked []string) (FailOn, error) {
 	slices.Sort(known)
 	known = slices.Compact(known)
 	isSome := func(text string) bool { return !strings.EqualFold(strings.TrimSpace(text), FailOnNothing) }
-	return words("fail-on", Only(asked, isSome), known, "must be "+FailOnNothing+", or of "+strings.Join(known, ", "))
+	must := "must be " + FailOnNothing + ", or of " + strings.Join(known, ", ")
+	return words("fail-on", lists.Filter(asked, isSome), known, must)
 }
 
 // Fails reports whether a report makes the command fail.

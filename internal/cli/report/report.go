@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -47,39 +48,28 @@ func OfCheck(j *judge.Judgement, plan *reconciler.Plan, f Filter) *Report {
 func OfRun(out *reconciler.Result, dryRun bool, f Filter) *Report {
 	r := of(out.Judgement, out.Refused, out.CommonGates, f)
 	r.Ran, r.DryRun, r.Repaired, r.Unrepaired = true, dryRun, out.Repaired, out.Unrepaired
-	r.Released = Only(out.Released, f.Item)
+	r.Released = lists.Filter(out.Released, f.Item)
 	slices.SortStableFunc(r.Released, judge.ByPlace)
-	r.Left = Only(out.Refused, func(x reconciler.Refused) bool { return f.Item(x.Item) })
+	r.Left = lists.Filter(out.Refused, func(x reconciler.Refused) bool { return f.Item(x.Item) })
 	slices.SortStableFunc(r.Left, func(a, b reconciler.Refused) int { return judge.ByPlace(a.Item, b.Item) })
 	if !dryRun {
-		r.Findings = Only(r.Findings, func(f judge.Finding) bool { return !slices.ContainsFunc(out.Repaired, f.Is) })
+		r.Findings = lists.Filter(r.Findings, func(f judge.Finding) bool { return !slices.ContainsFunc(out.Repaired, f.Is) })
 	}
 	return r
 }
 
 func of(j *judge.Judgement, refused []reconciler.Refused, standing []reconciler.Gate, f Filter) *Report {
 	picked := *j
-	picked.Allocations, picked.Reservations = Only(j.Allocations, f.Item), Only(j.Reservations, f.Item)
-	picked.Findings = Only(j.Findings, func(x judge.Finding) bool { return f.Finding(&x) })
-	refused = Only(refused, func(x reconciler.Refused) bool { return f.Item(x.Item) })
-	standing = Only(standing, func(g reconciler.Gate) bool { return g.Pool == "" || f.Pool(g.Pool) })
+	picked.Allocations, picked.Reservations = lists.Filter(j.Allocations, f.Item), lists.Filter(j.Reservations, f.Item)
+	picked.Findings = lists.Filter(j.Findings, func(x judge.Finding) bool { return f.Finding(&x) })
+	refused = lists.Filter(refused, func(x reconciler.Refused) bool { return f.Item(x.Item) })
+	standing = lists.Filter(standing, func(g reconciler.Gate) bool { return g.Pool == "" || f.Pool(g.Pool) })
 	r := &Report{Judgement: &picked, Filter: f, Of: j.Summary(), Refused: map[judge.ID]reconciler.Refused{},
 		Gates: gatesOf(standing, refused)}
 	for _, x := range refused {
 		r.Refused[x.ID()] = x
 	}
 	return r
-}
-
-// Only returns the elements for which is returns true; never nil.
-func Only[T any](all []T, is func(T) bool) []T {
-	found := []T{}
-	for _, x := range all {
-		if is(x) {
-			found = append(found, x)
-		}
-	}
-	return found
 }
 
 // IDs returns the identities of items.
@@ -93,7 +83,7 @@ func IDs(items []*judge.Item) map[judge.ID]bool {
 
 // Pools returns the picked pools.
 func (r *Report) Pools() []*ippool.Pool {
-	return Only(r.Observation.Pools, func(p *ippool.Pool) bool { return r.Filter.Pool(p.Ref()) })
+	return lists.Filter(r.Observation.Pools, func(p *ippool.Pool) bool { return r.Filter.Pool(p.Ref()) })
 }
 
 // Summary counts the picked parts.
@@ -105,7 +95,7 @@ func (r *Report) Summary() judge.Summary {
 
 // UnknownKinds are the picked kinds of findings of which there may be more than were found.
 func (r *Report) UnknownKinds() []judge.Kind {
-	return Only(r.Observation.UnknownKinds(), r.Filter.kind)
+	return lists.Filter(r.Observation.UnknownKinds(), r.Filter.kind)
 }
 
 // Items returns the allocations and then the reservations.
@@ -129,12 +119,12 @@ func (r *Report) CanRelease(it *judge.Item) bool {
 
 // Releasable returns what a run that was tried out releases, now or once its verdict is confirmed.
 func (r *Report) Releasable() []reconciler.Refused {
-	return Only(r.Left, func(x reconciler.Refused) bool { return r.CanRelease(x.Item) })
+	return lists.Filter(r.Left, func(x reconciler.Refused) bool { return r.CanRelease(x.Item) })
 }
 
 // Pick returns the items of a verdict that have a row of their own.
 func (r *Report) Pick(v judge.Verdict) []*judge.Item {
-	return Only(r.Items(), func(it *judge.Item) bool { return it.Verdict == v && OwnRow(it) })
+	return lists.Filter(r.Items(), func(it *judge.Item) bool { return it.Verdict == v && OwnRow(it) })
 }
 
 // OwnRow reports whether an item has a row of its own. A reservation with an allocation is in its allocation's row.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
@@ -29,7 +30,7 @@ func (s *Screen) report(r *report.Report, ofDryRun string) {
 	s.summary(r)
 	switch {
 	case !r.Ran:
-		s.Findings("FINDINGS", document.Rows(r.Findings, document.FindingOf))
+		s.Findings("FINDINGS", lists.Map(r.Findings, document.FindingOf))
 		s.items("STALE", r, r.Pick(judge.Stale))
 	case r.DryRun:
 		s.Line("%s", ofDryRun)
@@ -58,25 +59,25 @@ func (s *Screen) nextStep(r *report.Report) {
 }
 
 func (s *Screen) ran(r *report.Report) {
-	rows := report.Only(r.Released, report.OwnRow)
+	rows := lists.Filter(r.Released, report.OwnRow)
 	with := ""
 	if n := len(r.Released) - len(rows); n > 0 {
 		with = " (with their " + Count(n, "reservation") + ")"
 	}
 	s.Line("Released %s%s. %s not released.", Count(len(rows), "item"), with, Count(len(r.Left), "item"))
-	s.Findings("FINDINGS", document.Rows(r.Findings, document.FindingOf))
+	s.Findings("FINDINGS", lists.Map(r.Findings, document.FindingOf))
 	s.items(released, r, rows)
-	s.items("NOT RELEASED", r, document.Rows(r.Left, itemOf))
+	s.items("NOT RELEASED", r, lists.Map(r.Left, itemOf))
 	s.repaired("REPAIRED", r)
 }
 
 func itemOf(x reconciler.Refused) *judge.Item { return x.Item }
 
 func (s *Screen) dryRun(r *report.Report) {
-	s.Findings("FINDINGS", document.Rows(r.Findings, document.FindingOf))
+	s.Findings("FINDINGS", lists.Map(r.Findings, document.FindingOf))
 	s.releasable(r, "WOULD BE RELEASED NOW", "WOULD BE RELEASED LATER")
 	isNever := func(x reconciler.Refused) bool { return !r.CanRelease(x.Item) }
-	s.items("WOULD NOT BE RELEASED", r, document.Rows(report.Only(r.Left, isNever), itemOf))
+	s.items("WOULD NOT BE RELEASED", r, lists.Map(lists.Filter(r.Left, isNever), itemOf))
 	s.repaired("WOULD BE REPAIRED", r)
 	if r.Requests != nil {
 		s.requests(r.Requests)
@@ -87,8 +88,8 @@ func (s *Screen) dryRun(r *report.Report) {
 func (s *Screen) releasable(r *report.Report, now, later string) {
 	isNow := func(x reconciler.Refused) bool { return x.Gate.Why == reconciler.DryRunRefusal }
 	isLater := func(x reconciler.Refused) bool { return !isNow(x) }
-	s.items(now, r, document.Rows(report.Only(r.Releasable(), isNow), itemOf))
-	s.items(later, r, document.Rows(report.Only(r.Releasable(), isLater), itemOf))
+	s.items(now, r, lists.Map(lists.Filter(r.Releasable(), isNow), itemOf))
+	s.items(later, r, lists.Map(lists.Filter(r.Releasable(), isLater), itemOf))
 }
 
 // BeforeRun writes what a run that was tried out will do, which a person is asked about below it.
@@ -111,7 +112,7 @@ func (s *Screen) BeforeRelease(r *report.Report, d *document.Explanation, can []
 func (s *Screen) BeforeRecovery(out *reconciler.Result) {
 	s.summary(report.OfRun(out, true, report.Filter{}))
 	isPlanned := func(r document.WriteRow) bool { return r.State == document.Planned }
-	s.writes("TO WRITE", report.Only(document.Writes(out), isPlanned))
+	s.writes("TO WRITE", lists.Filter(document.Writes(out), isPlanned))
 }
 
 func (s *Screen) requests(r *report.Requests) {
@@ -170,14 +171,14 @@ func (s *Screen) Recovery(out *reconciler.Result, wrote bool) {
 			why[r.Message]++
 		}
 	}
-	others := report.Only(out.Findings, func(f judge.Finding) bool { return !f.CanRepair() })
+	others := lists.Filter(out.Findings, func(f judge.Finding) bool { return !f.CanRepair() })
 	if wrote {
 		s.Line("Wrote %d, not written %d.", count[document.Written], len(rows)-count[document.Written])
 	} else {
 		s.Line("Dry run: nothing is written. To write: %d, for %s.", count[document.Planned],
 			Count(len(out.Findings)-len(others), "finding"))
 	}
-	s.Findings("FINDINGS THAT RECOVER DOES NOT REPAIR", document.Rows(others, document.FindingOf))
+	s.Findings("FINDINGS THAT RECOVER DOES NOT REPAIR", lists.Map(others, document.FindingOf))
 	s.writes("WRITES", rows)
 	s.notRepaired(why)
 }
@@ -188,7 +189,7 @@ func (s *Screen) writes(title string, rows []document.WriteRow) {
 	}
 	s.Title(title, len(rows))
 	s.Table([]string{"ADDRESS", "STATE", "WHY", "POD", "INSTEAD OF", "NODE", "POOL"},
-		document.Rows(rows, func(r document.WriteRow) []string {
+		lists.Map(rows, func(r document.WriteRow) []string {
 			return []string{r.IP, r.State, string(r.Kind), r.PodRef, r.Instead, r.Node, r.Pool}
 		}), nil)
 }
@@ -263,7 +264,7 @@ func (s *Screen) History(d *document.History, hasWords, isVerify bool) {
 	if s.Wide {
 		columns = append(columns, "POOL OR RESERVATION", "INTERFACE", "CONTAINER", "RULE", "COMMAND", "PROCESS")
 	}
-	rows := document.Rows(d.Records, func(r audit.Record) []string {
+	rows := lists.Map(d.Records, func(r audit.Record) []string {
 		if r.What == audit.Paused || r.What == audit.Resumed {
 			r.Actor = "" // the process that wrote the record observed it
 		}
@@ -284,7 +285,7 @@ func (s *Screen) History(d *document.History, hasWords, isVerify bool) {
 const released = "RELEASED"
 
 func (s *Screen) items(title string, r *report.Report, items []*judge.Item) {
-	rows := document.Rows(items, func(it *judge.Item) document.AllocationRow { return document.OfItem(r, it) })
+	rows := lists.Map(items, func(it *judge.Item) document.AllocationRow { return document.OfItem(r, it) })
 	s.rows(title, r.Observation.Now, rows)
 }
 
@@ -296,7 +297,7 @@ func (s *Screen) rows(title string, now time.Time, rows []document.AllocationRow
 		return
 	}
 	s.Title(title, len(rows))
-	shown := rows[:s.shown(document.Rows(rows, reason))]
+	shown := rows[:s.shown(lists.Map(rows, reason))]
 	columns := []string{"ADDRESS", "VERDICT", "REASON", "RELEASE", "POD", "SANDBOX", "NODE", "POOL OR RESERVATION"}
 	if s.Wide {
 		columns = append(columns, "INTERFACE", "CONTAINER", "RULE", "MESSAGE")
@@ -307,7 +308,7 @@ func (s *Screen) rows(title string, now time.Time, rows []document.AllocationRow
 		s.hasUnconfirmed = s.hasUnconfirmed || isUnconfirmed(d) && !isReleased
 		s.hasMissingNode = s.hasMissingNode || isUnconfirmed(d) && !isReleased && d.Reason == judge.NodeMissingReason
 	}
-	s.Table(columns, document.Rows(shown, func(d document.AllocationRow) []string {
+	s.Table(columns, lists.Map(shown, func(d document.AllocationRow) []string {
 		s.sandboxes = append(s.sandboxes, d.Sandbox)
 		when := release(d, now)
 		if isReleased {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
@@ -57,7 +58,7 @@ func (s *Screen) Explain(r *report.Report, d *document.Explanation) {
 	if d.RecentReleases.Releases > 0 {
 		s.section("unconfirmed releases within an hour, of the allocations before them", d.RecentReleases)
 	}
-	s.Findings("FINDINGS", document.Rows(r.Findings, document.FindingOf))
+	s.Findings("FINDINGS", lists.Map(r.Findings, document.FindingOf))
 	s.Advice(d.Advice)
 	s.legend()
 }

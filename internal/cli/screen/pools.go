@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
@@ -78,7 +78,7 @@ func (s *Screen) newRange(now time.Time, pool string, d *document.PoolNewRange) 
 	}
 	for _, v := range []judge.Verdict{judge.InUse, judge.Held, judge.Stale} {
 		isOf := func(a document.AllocationRow) bool { return a.Verdict == v }
-		s.rows("OUTSIDE, "+string(v), now, report.Only(d.Items, isOf))
+		s.rows("OUTSIDE, "+string(v), now, lists.Filter(d.Items, isOf))
 	}
 	s.Findings("OUTSIDE, Unrecorded", d.OutsideUnrecorded)
 }
@@ -88,7 +88,7 @@ func (s *Screen) poolTable(pools ...document.PoolUsage) {
 	columns := []string{"POOL", "RANGE", "USABLE", "USED", "BLOCKED", "FREE", "OUTSIDE", "FILL", "STALE", "HELD",
 		"WAITING", "NETWORKS"}
 	unknown := map[string][]string{} // pools by why
-	s.Table(columns, document.Rows(pools, func(p document.PoolUsage) []string {
+	s.Table(columns, lists.Map(pools, func(p document.PoolUsage) []string {
 		usable, blocked, free, outside := "?", "?", "?", "?"
 		used, waiting := p.Used, "?" // a pod waits only for a full pool
 		if p.Unknown == "" {
@@ -113,7 +113,7 @@ func (s *Screen) poolTable(pools ...document.PoolUsage) {
 }
 
 func owners(all []usage.Owner) string {
-	texts := document.Rows(all, func(o usage.Owner) string { return fmt.Sprintf("%s (%d)", o.Name, o.Entries) })
+	texts := lists.Map(all, func(o usage.Owner) string { return fmt.Sprintf("%s (%d)", o.Name, o.Entries) })
 	return cmp.Or(strings.Join(texts, ", "), "none")
 }
 

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
@@ -158,7 +159,7 @@ func (s *Screen) summary(r *report.Report) {
 
 // unknownFindings says which findings there may be beside those that were found, "" for none.
 func (s *Screen) unknownFindings(r *report.Report) string {
-	kinds := document.Rows(r.UnknownKinds(), func(k judge.Kind) string { return string(k) })
+	kinds := lists.Map(r.UnknownKinds(), func(k judge.Kind) string { return string(k) })
 	if len(kinds) == 0 {
 		return ""
 	}
@@ -217,7 +218,7 @@ func (s *Screen) Findings(title string, found []document.Finding) {
 	s.Title(title, len(found))
 	rank := func(f document.Finding) int { return slices.Index(judge.Kinds(), f.Kind) }
 	found = slices.SortedStableFunc(slices.Values(found), func(a, b document.Finding) int { return rank(a) - rank(b) })
-	shown := s.shown(document.Rows(found, func(f document.Finding) string { return string(f.Kind) }))
+	shown := s.shown(lists.Map(found, func(f document.Finding) string { return string(f.Kind) }))
 	for _, f := range found[:shown] {
 		prefix := fmt.Sprintf("%-18s  ", f.Kind)
 		if s.onlyRows() {
@@ -237,7 +238,7 @@ func (s *Screen) shown(words []string) int {
 		n[word]++
 	}
 	count := func(word string) string { return fmt.Sprint(n[word], " ", word) }
-	s.Text("", strings.Join(document.Rows(slices.Sorted(maps.Keys(n)), count), ", ")+".")
+	s.Text("", strings.Join(lists.Map(slices.Sorted(maps.Keys(n)), count), ", ")+".")
 	return manyRows
 }
 

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/utils/ptr"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	build "github.com/ip-reconcile/ip-reconcile/internal/version"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
@@ -133,7 +133,7 @@ func (p *Probe) stale(context.Context) (line, error) {
 
 // unknownSources names the sources that could not be read and that something depends on, "" for none.
 func (p *Probe) unknownSources() string {
-	return strings.Join(document.Rows(p.Observation.UnknownSources(),
+	return strings.Join(lists.Map(p.Observation.UnknownSources(),
 		func(s judge.SourceState) string { return string(s.Name) }), " and ")
 }
 
