@@ -209,7 +209,7 @@ generate: ## Generate the CRD and deepcopy code from api/v1alpha1, alerts and da
 	$(GO) run $(CONTROLLER_GEN) object crd paths=./api/v1alpha1 output:crd:dir=deploy/crds
 	cp deploy/crds/*.yaml deploy/helm/ip-reconcile/crds/
 	UPDATE_DOCS=1 $(GO) test -count=1 -run '^TestDocs_Verdicts$$' ./reconciler/judge
-	UPDATE_DOCS=1 $(GO) test -count=1 -run '^TestSchema_Docs$$' ./internal/cli/document
+	UPDATE_DOCS=1 $(GO) test -count=1 -run '^TestSchema_Docs$$' ./internal/cli/view
 	UPDATE_DOCS=1 $(GO) test -count=1 -run '^TestGenerated$$' ./internal/monitoring
 	cd e2e && UPDATE_DOCS=1 $(GO) test -count=1 -run '^TestReferenceDocs$$' .
 	UPDATE_DOCS=1 $(GO) test -count=1 -run '^TestCommands_Docs$$' ./cmd/ip-reconcile

@@ -20,7 +20,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document/documenttest"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view/viewtest"
 	"github.com/ip-reconcile/ip-reconcile/internal/monitoring"
 )
 
@@ -78,7 +78,7 @@ func addressesIn(t testing.TB, ranges []string) (all []netip.Addr) {
 
 // publishedSchemas reads them once.
 var publishedSchemas = sync.OnceValues(func() (map[string]*jsonschema.Resolved, error) {
-	return documenttest.StrictSchemas("..")
+	return viewtest.StrictSchemas("..")
 })
 
 // bundle are the files of a sysdump, by name.

@@ -20,7 +20,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/bench/fill"
 	"github.com/ip-reconcile/ip-reconcile/e2e/bench/used"
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
-	docs "github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	docs "github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 )
 
 // fill stores a content on the stage.

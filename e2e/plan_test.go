@@ -18,8 +18,8 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
-	docs "github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/planfile"
+	docs "github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 )
 
 // planned is the file of plan.

@@ -7,11 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/statuscmd"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view/explain"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
@@ -180,19 +180,19 @@ func (o *options) printReport(ctx context.Context, r *report.Report) error {
 
 func (o *options) printRun(ctx context.Context, r *report.Report, isUnresolved bool) error {
 	a := answer{
-		kind: document.KindCheck, at: r.Observation.Now, notes: r.Notes(), isUnresolved: isUnresolved,
-		document: func(h document.Header) any { return document.OfCheck(h, r) },
+		kind: view.KindCheck, at: r.Observation.Now, notes: r.Notes(), isUnresolved: isUnresolved,
+		document: func(h view.Header) any { return view.OfCheck(h, r) },
 		names:    func() []string { return r.Addresses(o.all) },
 		screen: func(s *screen.Screen) {
 			s.Report(r)
 			if !s.NoHeaders {
-				s.Advice(explanation.OfNodes(o.advisor(), r.Judgement, r.Findings))
+				s.Advice(explain.OfNodes(o.advisor(), r.Judgement, r.Findings))
 			}
 		},
 	}
 	if r.Ran {
 		a.names = func() []string { return r.ReleasedAddresses(o.DryRun) }
-		a.kind, a.document = document.KindRun, func(h document.Header) any { return document.OfRun(h, r) }
+		a.kind, a.document = view.KindRun, func(h view.Header) any { return view.OfRun(h, r) }
 	}
 	return o.print(ctx, a)
 }
@@ -233,10 +233,10 @@ Exit code 0: no ! and no ✗; 1: there are; 2: the cluster could not be read.`,
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			d := document.OfStatus(document.Header{}, explanation.OfStatus(o.advisor(), probe.Judgement, lines))
+			d := view.OfStatus(view.Header{}, explain.OfStatus(o.advisor(), probe.Judgement, lines))
 			return o.print(ctx, answer{
-				kind: document.KindStatus, at: probe.Now, isUnresolved: d.Level != document.LevelOK,
-				document: func(h document.Header) any { d.Header = h; return d },
+				kind: view.KindStatus, at: probe.Now, isUnresolved: d.Level != view.LevelOK,
+				document: func(h view.Header) any { d.Header = h; return d },
 				names:    d.IDs,
 				screen:   func(s *screen.Screen) { s.Status(d) },
 			})

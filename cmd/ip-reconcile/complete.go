@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view/explain"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/words"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
@@ -117,7 +117,7 @@ func (o *options) completeSubjects(c *cobra.Command, typed string) []string {
 		namespace = f.Value.String()
 	}
 	first, rest, isWhole := strings.Cut(typed, "/")
-	kind := explanation.KindNamed(first)
+	kind := explain.KindNamed(first)
 	typedNamespace := namespaceOf(typed)
 	if kind != "" {
 		typedNamespace = namespaceOf(rest)
@@ -150,13 +150,13 @@ func (o *options) completeSubjects(c *cobra.Command, typed string) []string {
 }
 
 // ofKind returns the names of nodes, pools or pods, with their namespaces.
-func (n *liveNames) ofKind(kind explanation.Kind) []string {
+func (n *liveNames) ofKind(kind explain.Kind) []string {
 	switch kind {
-	case explanation.Node:
+	case explain.Node:
 		return slices.Clone(n.nodes)
-	case explanation.Pool:
+	case explain.Pool:
 		return slices.Clone(n.pools)
-	case explanation.Pod:
+	case explain.Pod:
 		return n.podNames("")
 	}
 	return slices.Collect(maps.Keys(n.addresses))

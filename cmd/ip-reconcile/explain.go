@@ -13,13 +13,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/suggest"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view/explain"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/words"
 	"github.com/ip-reconcile/ip-reconcile/internal/fileform"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
@@ -88,9 +88,9 @@ func (o *options) explain(ctx context.Context, namespace string, args []string) 
 	if namespace == "" && slices.ContainsFunc(args, words.Has) {
 		return o.explainWords(ctx, args)
 	}
-	var subjects []explanation.Subject
+	var subjects []explain.Subject
 	for _, text := range args {
-		s, err := explanation.ParseSubjectIn(namespace, text)
+		s, err := explain.ParseSubjectIn(namespace, text)
 		if err != nil {
 			return orWord(text, err)
 		}
@@ -101,19 +101,19 @@ func (o *options) explain(ctx context.Context, namespace string, args []string) 
 		return err
 	}
 	var reports []*report.Report
-	var explained []document.Explanation
+	var explained []view.Explanation
 	for _, s := range subjects {
 		if s, err = s.Resolve(j); err != nil {
 			return orWord(s.Name, err)
 		}
-		rep, d := o.explainJudged(ctx, r, j, explanation.Question{Subject: s})
+		rep, d := o.explainJudged(ctx, r, j, explain.Question{Subject: s})
 		reports, explained = append(reports, rep), append(explained, *d)
 	}
-	isUnknown := func(d document.Explanation) bool { return !d.Found }
+	isUnknown := func(d view.Explanation) bool { return !d.Found }
 	a := answer{
-		kind: document.KindExplanation, at: j.Observation.Now, notes: reports[0].Notes(),
+		kind: view.KindExplanation, at: j.Observation.Now, notes: reports[0].Notes(),
 		isUnresolved: slices.ContainsFunc(explained, isUnknown),
-		document:     func(h document.Header) any { explained[0].Header = h; return &explained[0] },
+		document:     func(h view.Header) any { explained[0].Header = h; return &explained[0] },
 		names: func() (all []string) {
 			for _, rep := range reports {
 				all = append(all, rep.Addresses(true)...)
@@ -130,10 +130,10 @@ func (o *options) explain(ctx context.Context, namespace string, args []string) 
 		},
 	}
 	if len(explained) > 1 {
-		a.kind = document.KindExplanations
-		a.document = func(h document.Header) any {
-			return &document.ExplanationList{Header: h, Explanations: lists.Map(explained,
-				func(d document.Explanation) document.Explanation { d.Header = h; return d })}
+		a.kind = view.KindExplanations
+		a.document = func(h view.Header) any {
+			return &view.ExplanationList{Header: h, Explanations: lists.Map(explained,
+				func(d view.Explanation) view.Explanation { d.Header = h; return d })}
 		}
 	}
 	return o.print(ctx, a)
@@ -152,12 +152,12 @@ func (o *options) explainWords(ctx context.Context, args []string) error {
 	if err := o.printing.check(o.given); err != nil {
 		return err
 	}
-	var found []document.Word
+	var found []view.Word
 	for _, text := range args {
 		meanings := words.Find(text)
 		if len(meanings) == 0 {
 			meant := suggest.Question("", suggest.Words(text, words.Known()...))
-			if _, err := explanation.ParseSubject(text); err == nil && meant == "" {
+			if _, err := explain.ParseSubject(text); err == nil && meant == "" {
 				meant = ": words and objects cannot be mixed, explain them one after the other"
 			}
 			return fmt.Errorf("%q is no printed word%s", text, meant)
@@ -165,9 +165,9 @@ func (o *options) explainWords(ctx context.Context, args []string) error {
 		found = append(found, meanings...)
 	}
 	return o.print(ctx, answer{
-		kind:     document.KindWords,
-		document: func(h document.Header) any { return &document.WordList{Header: h, Words: found} },
-		names:    func() []string { return lists.Map(found, func(w document.Word) string { return w.Word }) },
+		kind:     view.KindWords,
+		document: func(h view.Header) any { return &view.WordList{Header: h, Words: found} },
+		names:    func() []string { return lists.Map(found, func(w view.Word) string { return w.Word }) },
 		screen:   func(s *screen.Screen) { s.Words(found) },
 	})
 }
@@ -202,16 +202,16 @@ func (o *options) explainFile(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	all := explanation.Addresses(j, usage.Of(j), asked)
-	free := lists.Filter(all, func(a document.AddressState) bool { return a.State == "Free" })
+	all := explain.Addresses(j, usage.Of(j), asked)
+	free := lists.Filter(all, func(a view.AddressState) bool { return a.State == "Free" })
 	return o.print(ctx, answer{
-		kind: document.KindAddresses, at: j.Observation.Now, notes: j.Notes(), isUnresolved: len(free) < len(all),
-		document: func(h document.Header) any {
-			return &document.AddressList{Header: h, Limits: document.LimitsOf(j), Addresses: all}
+		kind: view.KindAddresses, at: j.Observation.Now, notes: j.Notes(), isUnresolved: len(free) < len(all),
+		document: func(h view.Header) any {
+			return &view.AddressList{Header: h, Limits: view.LimitsOf(j), Addresses: all}
 		},
-		names: func() []string { return lists.Map(free, func(a document.AddressState) string { return a.IP }) },
+		names: func() []string { return lists.Map(free, func(a view.AddressState) string { return a.IP }) },
 		screen: func(s *screen.Screen) {
-			row := func(a document.AddressState) []string {
+			row := func(a view.AddressState) []string {
 				return []string{a.IP, a.State, a.Pool, cmp.Or(a.PodRef, strings.Join(a.CarriedBy, ", "))}
 			}
 			s.List()
@@ -225,7 +225,7 @@ func (o *options) explainFile(ctx context.Context, file string) error {
 
 // explainJudged answers a question about a judgement. The question has the subject, and what to pick of it.
 func (o *options) explainJudged(ctx context.Context, r *reconciler.Reconciler, j *judge.Judgement,
-	q explanation.Question) (*report.Report, *document.Explanation,
+	q explain.Question) (*report.Report, *view.Explanation,
 ) {
 	q.Judgement, q.Plan, q.Advisor, q.Snapshot = j, r.Plan(ctx, j), o.advisor(), o.snapshot != ""
 	recent, err := r.Breaker(ctx, j)
@@ -233,7 +233,7 @@ func (o *options) explainJudged(ctx context.Context, r *reconciler.Reconciler, j
 		j.Observation.Warnings = append(j.Observation.Warnings, fmt.Sprintf("the breaker's count could not be read: %v", err))
 	}
 	q.Recent = recent
-	return explanation.Answer(q)
+	return explain.Answer(q)
 }
 
 // advisor returns an Advisor whose commands have the flags that name the cluster and decide about verdicts. Without a

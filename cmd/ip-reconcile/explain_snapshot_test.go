@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 )
 
 // A snapshot may be of another cluster than the one that the reader's kubeconfig names.
@@ -59,7 +59,7 @@ func TestExplain_NamespaceThatWasNotExported(t *testing.T) {
 		write(t, filepath.Join(dir, path), strings.ReplaceAll(text, "default/web-8", "tenant/web-8"))
 	}
 	text, d := explained(t, dir, "10.0.0.11")
-	ofLastReport := func(a document.Advice) bool { return a.Cause == "Phantom" }
+	ofLastReport := func(a view.Advice) bool { return a.Cause == "Phantom" }
 	advice := slices.DeleteFunc(d.Advice, ofLastReport)
 	if len(advice) != 1 || !strings.Contains(advice[0].Command, "get pods -n tenant") || strings.Contains(text, "taint") {
 		t.Errorf("%+v\n%s", d.Advice, text)

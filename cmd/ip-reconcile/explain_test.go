@@ -12,14 +12,14 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view/explain"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // explained runs explain on a snapshot, as text and as JSON.
-func explained(t *testing.T, dir, what string, more ...string) (text string, d document.Explanation) {
+func explained(t *testing.T, dir, what string, more ...string) (text string, d view.Explanation) {
 	t.Helper()
 	args := append([]string{"explain", what, "--snapshot", dir}, more...)
 	_, text, errs := run(t, args...)
@@ -187,7 +187,7 @@ func TestExplain_Text(t *testing.T) {
 		if (code == exitClean) != d.Found || code == exitFailed {
 			t.Errorf("%s: exit code %d, found %v: %s", ask, code, d.Found, errs)
 		}
-		if _, err := explanation.ParseSubject(d.Subject.Name); err != nil {
+		if _, err := explain.ParseSubject(d.Subject.Name); err != nil {
 			t.Errorf("the name of the subject cannot be asked about: %v", err)
 		}
 		all += fmt.Sprintf("$ ip-reconcile explain %s  # %s %s, exit code %d\n%s\n", ask, d.Subject.Kind, d.Subject.Name,
@@ -215,7 +215,7 @@ func TestExplain_JSON(t *testing.T) {
 func subjects(t *testing.T) (all []string) {
 	t.Helper()
 	_, out, _ := run(t, "check", "--snapshot", sample, "--all", "-o", "json")
-	var d document.Check
+	var d view.Check
 	if err := json.Unmarshal([]byte(out), &d); err != nil {
 		t.Fatal(err)
 	}
@@ -296,7 +296,7 @@ func parses(t *testing.T, args []string) {
 		err = c.ValidateArgs(c.Flags().Args())
 	}
 	if args := c.Flags().Args(); err == nil && c.Name() == "explain" && len(args) > 0 {
-		_, err = explanation.ParseSubject(args[0])
+		_, err = explain.ParseSubject(args[0])
 	}
 	if err != nil || c.Name() == "ip-reconcile" {
 		t.Errorf("%q: %v", args, err)

@@ -14,10 +14,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/clusterflags"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view/explain"
 	"github.com/ip-reconcile/ip-reconcile/internal/fileform"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
@@ -49,7 +49,7 @@ Exit code 0: printed; 1: --verify found a fault; 2: the history could not be rea
 		RunE: func(c *cobra.Command, args []string) error {
 			has := func(*audit.Record) bool { return true }
 			if len(args) > 0 {
-				subject, err := explanation.ParseSubject(args[0])
+				subject, err := explain.ParseSubject(args[0])
 				if err != nil {
 					return err
 				}
@@ -63,12 +63,12 @@ Exit code 0: printed; 1: --verify found a fault; 2: the history could not be rea
 			if err != nil {
 				return err
 			}
-			d := document.OfHistory(lines, file != "", now, func(r *audit.Record) bool {
+			d := view.OfHistory(lines, file != "", now, func(r *audit.Record) bool {
 				return has(r) && !r.Time.Before(now.Add(-age))
 			})
 			return o.print(c.Context(), answer{
-				kind: document.KindHistory, at: now, isUnresolved: verify && len(d.Faults) > 0,
-				document: func(h document.Header) any { d.Header = h; return d },
+				kind: view.KindHistory, at: now, isUnresolved: verify && len(d.Faults) > 0,
+				document: func(h view.Header) any { d.Header = h; return d },
 				names:    d.Addresses,
 				screen:   func(s *screen.Screen) { s.History(d, len(args) > 0, verify) },
 			})

@@ -26,11 +26,11 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/agentcmd"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/border"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/memory"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/servecmd"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/suggest"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view/explain"
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
 )
 
@@ -110,7 +110,7 @@ func unknownCommand(root *cobra.Command, err error) error {
 	}
 	quoted, _ := strconv.QuotedPrefix(err.Error()[len(begin):])
 	typed, _ := strconv.Unquote(quoted) // "" is no subject, and like no command
-	if s, err := explanation.ParseSubject(typed); err == nil && s.Kind != "" {
+	if s, err := explain.ParseSubject(typed); err == nil && s.Kind != "" {
 		return fmt.Errorf("%s%s: did you mean '%s explain %s'?", begin, quoted, root.CommandPath(), typed)
 	}
 	meant := suggest.Question("", root.SuggestionsFor(typed))
@@ -122,7 +122,7 @@ func noArguments(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	if s, err := explanation.ParseSubject(args[0]); err == nil && s.Kind != "" {
+	if s, err := explain.ParseSubject(args[0]); err == nil && s.Kind != "" {
 		return fmt.Errorf("%s takes no arguments, got %q: did you mean '%s explain %s'?", c.Name(), args[0],
 			c.Root().CommandPath(), s)
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
@@ -68,7 +68,7 @@ func TestSample_EveryVerdictAndFinding(t *testing.T) {
 	if code != exitUnresolved {
 		t.Fatalf("exit code %d, want %d; stderr: %s", code, exitUnresolved, errs)
 	}
-	var d document.Check
+	var d view.Check
 	if err := json.Unmarshal([]byte(out), &d); err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestSample_EveryVerdictAndFinding(t *testing.T) {
 // The comment before each entry of the sample says what becomes of it.
 func TestSample_Comments(t *testing.T) {
 	_, out, _ := run(t, "check", "--snapshot", sample, "-o", "json")
-	var d document.Check
+	var d view.Check
 	if err := json.Unmarshal([]byte(out), &d); err != nil {
 		t.Fatal(err)
 	}

@@ -16,13 +16,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/clusterflags"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/memory"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/statuscmd"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/suggest"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view/explain"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
@@ -43,7 +43,7 @@ type options struct {
 	writes, yes bool
 	dryRun      string // the value of --dry-run
 	// cluster is what was judged, and clusterUID returns its UID, "" where that cannot be read.
-	cluster    document.Cluster
+	cluster    view.Cluster
 	clusterUID func(context.Context) string
 	trail      *audit.Trail // of a command that writes
 }
@@ -86,10 +86,10 @@ func (s *selection) check() (err error) {
 		return err
 	}
 	for i, name := range s.filter.Pools {
-		s.filter.Pools[i] = explanation.NameOf(explanation.Pool, name)
+		s.filter.Pools[i] = explain.NameOf(explain.Pool, name)
 	}
 	for i, name := range s.filter.Nodes {
-		s.filter.Nodes[i] = explanation.NameOf(explanation.Node, name)
+		s.filter.Nodes[i] = explain.NameOf(explain.Node, name)
 	}
 	s.fails, err = report.NewFailOn(s.failOn)
 	return err
@@ -176,7 +176,7 @@ func (o *options) reconciler(ctx context.Context) (*reconciler.Reconciler, error
 			return nil, err
 		}
 		r.Progress = o.progress.Say
-		r.Source, o.cluster = s, document.Cluster{Snapshot: o.snapshot}
+		r.Source, o.cluster = s, view.Cluster{Snapshot: o.snapshot}
 		o.clusterUID = func(context.Context) string { return s.ClusterUID }
 		return r, nil
 	}
@@ -258,7 +258,7 @@ func (o *options) connect(ctx context.Context, log *slog.Logger) (*reconciler.Re
 		r.OnOutcome = o.trail.Record
 	}
 	r.Progress = o.progress.Say
-	o.cluster = document.Cluster{Server: config.Host, Context: o.Context}
+	o.cluster = view.Cluster{Server: config.Host, Context: o.Context}
 	o.clusterUID = cluster.UID
 	return r, nil
 }

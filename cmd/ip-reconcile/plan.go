@@ -11,12 +11,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/planfile"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/suggest"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -91,10 +91,10 @@ func (o *options) plan(ctx context.Context, file string) error {
 	items := planfile.Select(out)
 	rep := report.OfRun(out, true, o.filter)
 	a := answer{
-		kind: document.KindPlan, at: out.Observation.Now, notes: rep.Notes(),
-		document: func(h document.Header) any {
+		kind: view.KindPlan, at: out.Observation.Now, notes: rep.Notes(),
+		document: func(h view.Header) any {
 			p := planfile.New(h, items)
-			p.Limits = document.LimitsOf(out.Judgement)
+			p.Limits = view.LimitsOf(out.Judgement)
 			return p
 		},
 		names: func() []string { return lists.Map(items, (*judge.Item).Text) },

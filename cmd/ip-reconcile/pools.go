@@ -8,10 +8,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
@@ -92,7 +92,7 @@ func (o *poolsOptions) pools(ctx context.Context, args []string) error {
 	case o.unused && len(args) > 0:
 		return errors.New("--unused is about all pools, and cannot be used with one")
 	}
-	ofNewRange, err := document.NewRange(o.newRange, o.exclude)
+	ofNewRange, err := view.NewRange(o.newRange, o.exclude)
 	if o.newRange != "" && err != nil {
 		return fmt.Errorf("--new-range %q: %w", o.newRange, err)
 	}
@@ -117,26 +117,26 @@ func (o *poolsOptions) pools(ctx context.Context, args []string) error {
 		only.Pools = names
 	}
 	rep := report.OfCheck(j, r.Plan(ctx, j), only)
-	a := answer{kind: document.KindPools, at: j.Observation.Now, notes: append(rep.Notes(), all.Notes...),
+	a := answer{kind: view.KindPools, at: j.Observation.Now, notes: append(rep.Notes(), all.Notes...),
 		names: func() []string { return names }}
 	if len(args) == 0 {
-		d := document.OfPools(document.Header{}, rep, all)
+		d := view.OfPools(view.Header{}, rep, all)
 		for i := 0; o.unused && i < len(d.Pools); i++ {
 			facts := advice.Facts{Names: map[string]string{"pool": d.Pools[i].Pool}}
 			for _, step := range o.advisor().Steps("more", "unused pool", facts) {
 				d.Pools[i].DeleteCommand = step.Command
 			}
 		}
-		a.document = func(h document.Header) any { d.Header = h; return d }
+		a.document = func(h view.Header) any { d.Header = h; return d }
 		a.screen = func(s *screen.Screen) { s.Pools(d) }
 	} else {
-		d := document.OfPoolDetails(document.Header{ObservedAt: j.Observation.Now}, rep, all, pools)
+		d := view.OfPoolDetails(view.Header{ObservedAt: j.Observation.Now}, rep, all, pools)
 		for i := 0; ofNewRange != nil && i < len(pools); i++ {
 			d.Pools[i].NewRange = ofNewRange(j, rep, pools[i])
 			a.isUnresolved = a.isUnresolved || d.Pools[i].NewRange.HasOutside()
 		}
-		a.kind = document.KindPool
-		a.document = func(h document.Header) any { d.Header = h; return d }
+		a.kind = view.KindPool
+		a.document = func(h view.Header) any { d.Header = h; return d }
 		a.screen = func(s *screen.Screen) { s.PoolDetails(d) }
 	}
 	return o.print(ctx, a)

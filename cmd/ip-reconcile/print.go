@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/util/jsonpath"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
@@ -59,7 +59,7 @@ type answer struct {
 	kind     string    // of the document
 	at       time.Time // at which it was judged
 	notes    []string
-	document func(document.Header) any
+	document func(view.Header) any
 	names    func() []string
 	screen   func(*screen.Screen)
 
@@ -76,7 +76,7 @@ func (o *options) print(ctx context.Context, a answer) error {
 	o.progress.Stop()
 	if !o.isTable() || o.noHeaders {
 		for _, note := range a.notes {
-			fmt.Fprintln(o.err, "Note:", document.Clean(note))
+			fmt.Fprintln(o.err, "Note:", view.Clean(note))
 		}
 	}
 	if err = o.write(text); err == nil && a.isUnresolved {
@@ -96,14 +96,14 @@ func (o *options) write(text []byte) error {
 }
 
 func (o *options) render(ctx context.Context, a answer) ([]byte, error) {
-	header := document.NewHeader(a.kind, version.Get().Version, o.cluster, a.at)
+	header := view.NewHeader(a.kind, version.Get().Version, o.cluster, a.at)
 	switch {
 	case o.isTable():
 		return o.renderScreen(a, o.outDisplay), nil
 	case o.output == "name":
 		var text bytes.Buffer
 		for _, name := range a.names() {
-			fmt.Fprintln(&text, document.Clean(name))
+			fmt.Fprintln(&text, view.Clean(name))
 		}
 		return text.Bytes(), nil
 	}
@@ -114,7 +114,7 @@ func (o *options) render(ctx context.Context, a answer) ([]byte, error) {
 	if o.path != nil {
 		return o.query(d)
 	}
-	return document.Encode(o.output, d)
+	return view.Encode(o.output, d)
 }
 
 // renderScreen renders an answer for a display. Long lists are cut on a terminal, unless a flag asks for all or for a
@@ -125,8 +125,8 @@ func (o *options) renderScreen(a answer, d display) []byte {
 	if o.ByHand {
 		s.ConfirmAfter = judge.MinAbsenceWhilePending
 	}
-	if a.kind != document.KindWords && !o.noHeaders { // words are of no cluster
-		s.Head(document.NewHeader(a.kind, version.Get().Version, o.cluster, a.at))
+	if a.kind != view.KindWords && !o.noHeaders { // words are of no cluster
+		s.Head(view.NewHeader(a.kind, version.Get().Version, o.cluster, a.at))
 	}
 	a.screen(s)
 	return []byte(s.String())

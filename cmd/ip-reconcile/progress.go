@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/border"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 )
 
 const (
@@ -72,7 +72,7 @@ func (p *progress) tick() {
 	if p.text == "" {
 		return
 	}
-	line := border.Escape(document.Clean(fmt.Sprintf("%s (%s so far)", p.text, time.Since(p.since).Round(time.Second))))
+	line := border.Escape(view.Clean(fmt.Sprintf("%s (%s so far)", p.text, time.Since(p.since).Round(time.Second))))
 	if !p.isTerminal {
 		fmt.Fprintln(p.w, line)
 		p.timer.Reset(progressElsewhere)

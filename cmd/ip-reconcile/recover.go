@@ -8,9 +8,9 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
@@ -76,11 +76,11 @@ func (o *options) recover(ctx context.Context) error {
 		return err
 	}
 	return o.print(ctx, answer{
-		kind: document.KindRecovery, at: out.Observation.Now, notes: out.Notes(),
+		kind: view.KindRecovery, at: out.Observation.Now, notes: out.Notes(),
 		isUnresolved: out.ToRepair+len(out.Unrepaired) > 0,
-		document:     func(h document.Header) any { return document.OfRecovery(h, out) },
+		document:     func(h view.Header) any { return view.OfRecovery(h, out) },
 		names: func() []string {
-			return lists.Map(document.Writes(out), func(w document.WriteRow) string { return w.IP })
+			return lists.Map(view.Writes(out), func(w view.WriteRow) string { return w.IP })
 		},
 		screen: func(s *screen.Screen) { s.Recovery(out, o.writes) },
 	})

@@ -9,13 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/planfile"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view/explain"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
@@ -28,7 +28,7 @@ type byHand struct {
 	options
 	pod, onNode, override string
 	namespace             string
-	subjects              []explanation.Subject
+	subjects              []explain.Subject
 
 	j        *judge.Judgement
 	selected []*judge.Item
@@ -98,13 +98,13 @@ func (o *byHand) parse(args []string) error {
 			"see 'ip-reconcile release --help'")
 	}
 	for _, text := range texts {
-		s, err := explanation.ParseSubjectIn(o.namespace, text)
+		s, err := explain.ParseSubjectIn(o.namespace, text)
 		if err != nil {
 			return err
 		}
 		o.subjects = append(o.subjects, s)
 	}
-	isClean := document.Clean(o.Because) == o.Because && len(o.Because) <= longestBecause
+	isClean := view.Clean(o.Because) == o.Because && len(o.Because) <= longestBecause
 	switch isSentence := strings.Contains(strings.TrimSpace(o.Because), " ") && isClean; {
 	case (o.override == "") != (o.Because == ""):
 		return errors.New("--override and --because need each other: the reason that was printed, and your sentence")
@@ -118,9 +118,9 @@ func (o *byHand) parse(args []string) error {
 }
 
 // selects returns what reports whether an item is asked for: of a node or a pool what is in use is not.
-func selects(s explanation.Subject, j *judge.Judgement) func(*judge.Item) bool {
+func selects(s explain.Subject, j *judge.Judgement) func(*judge.Item) bool {
 	is := s.Selects(j)
-	if s.Kind != explanation.Node && s.Kind != explanation.Pool {
+	if s.Kind != explain.Node && s.Kind != explain.Pool {
 		return is
 	}
 	return func(it *judge.Item) bool { return it.Verdict != judge.InUse && is(it) }
@@ -137,7 +137,7 @@ func (o *byHand) check(ctx context.Context, r *reconciler.Reconciler) (err error
 		if s, err = s.Resolve(o.j); err != nil {
 			return err
 		}
-		if isBare && s.Kind != explanation.Pool { // it is unique by what was listed
+		if isBare && s.Kind != explain.Pool { // it is unique by what was listed
 			return fmt.Errorf("%q is %s: give that", o.subjects[i], s)
 		}
 		o.subjects[i] = s
@@ -232,8 +232,8 @@ func (o *byHand) consent(ctx context.Context, r *reconciler.Reconciler) error {
 
 // show prints the evidence, and asks. It reports whether to release.
 func (o *byHand) show(ctx context.Context, r *reconciler.Reconciler) (releases bool, err error) {
-	rep, d := o.explainJudged(ctx, r, o.j, explanation.Question{Subject: o.subjects[0], Filter: &o.filter})
-	d.Advice = slices.DeleteFunc(d.Advice, func(a document.Advice) bool { // about this very release
+	rep, d := o.explainJudged(ctx, r, o.j, explain.Question{Subject: o.subjects[0], Filter: &o.filter})
+	d.Advice = slices.DeleteFunc(d.Advice, func(a view.Advice) bool { // about this very release
 		return a.Cause == judge.Stale.String() || a.Cause == string(reconciler.AwaitingConfirmation)
 	})
 	can := lists.Filter(rep.Pick(judge.Stale), rep.CanRelease)

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/planfile"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
@@ -142,7 +142,7 @@ func TestRelease_AsksOnATerminal(t *testing.T) {
 // Without consent nothing is even read: neither a cluster nor a plan.
 func TestWrites_NeedConsentWithoutATerminal(t *testing.T) {
 	plan := filepath.Join(t.TempDir(), "plan.json")
-	write(t, plan, fmt.Sprintf(`{"apiVersion": %q, "kind": "Plan", "items": []}`, document.APIVersion))
+	write(t, plan, fmt.Sprintf(`{"apiVersion": %q, "kind": "Plan", "items": []}`, view.APIVersion))
 	for _, args := range [][]string{{"run"}, {"apply", plan}, {"release", "10.0.0.20"}, {"recover"}} {
 		args = append(args, "--kubeconfig", kubeconfigOf(t, "https://"+freeAddress(t)))
 		want := "ip-reconcile: nothing was done: without a terminal to ask on, " + args[0] + " needs --yes\n"
@@ -294,7 +294,7 @@ func TestDryRun_RecordsNothing(t *testing.T) {
 func TestApply_QuotesNoEscapes(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "plan.json")
 	plan := fmt.Sprintf(`{"apiVersion": %q, "kind": "Plan", "toolVersion": "\u001b[2J", "items": [{"ip": "\u001b[1A"}]}`,
-		document.APIVersion)
+		view.APIVersion)
 	if err := os.WriteFile(file, []byte(plan), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"sigs.k8s.io/yaml"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document/documenttest"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view/viewtest"
 )
 
 // valid checks a document that a command printed against the published schema: it has what
@@ -50,7 +50,7 @@ func strictSchema(t *testing.T, kind string) *jsonschema.Resolved {
 
 // strictSchemas reads them once: every document of every test is checked.
 var strictSchemas = sync.OnceValues(func() (map[string]*jsonschema.Resolved, error) {
-	return documenttest.StrictSchemas("../..")
+	return viewtest.StrictSchemas("../..")
 })
 
 func TestSchema_EveryDocument(t *testing.T) {

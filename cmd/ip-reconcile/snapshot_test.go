@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 )
 
 // packedSample is the sample as a .tgz.
@@ -49,7 +49,7 @@ func stdin(t *testing.T, path string) {
 func verdictsOf(t *testing.T, args ...string) map[string]string {
 	t.Helper()
 	code, out, errs := run(t, append([]string{"check", "-o", "json"}, args...)...)
-	var d document.Check
+	var d view.Check
 	if err := json.Unmarshal([]byte(out), &d); err != nil {
 		t.Fatalf("exit code %d: %v: %s", code, err, errs)
 	}

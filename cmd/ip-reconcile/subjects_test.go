@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 )
 
 // Each way to name a thing explains, and selects for a release, the same as the plain one.
@@ -40,7 +40,7 @@ func explainedJSON(t *testing.T, args string) (out string, code int) {
 
 func TestExplain_SeveralSubjects(t *testing.T) {
 	code, out, _ := run(t, "explain", "10.0.0.20", "node/worker-1", "default/nobody", "--snapshot", sample, "-o", "json")
-	var d document.ExplanationList
+	var d view.ExplanationList
 	if err := json.Unmarshal([]byte(out), &d); err != nil {
 		t.Fatal(err)
 	}

@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/statuscmd"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/sysdump"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 )
@@ -70,8 +70,8 @@ func (o *options) sysdump(ctx context.Context, path string, redact bool) error {
 		return err
 	}
 	return o.print(ctx, answer{
-		kind: document.KindSysdump, at: d.Manifest.ObservedAt, isUnresolved: len(d.Manifest.Missing) > 0,
-		document: func(document.Header) any { return d.Manifest },
+		kind: view.KindSysdump, at: d.Manifest.ObservedAt, isUnresolved: len(d.Manifest.Missing) > 0,
+		document: func(view.Header) any { return d.Manifest },
 		names:    func() []string { return d.Manifest.Files },
 		screen:   func(s *screen.Screen) { s.Sysdump(&d.Manifest, path, o.judging()) },
 	})
@@ -90,7 +90,7 @@ func (o *options) dump(ctx context.Context, file io.Writer, redact bool) (*sysdu
 	if o.cluster.UID = o.clusterUID(ctx); redact { // a plan of it would name other pods than the cluster has
 		e.Rename = sysdump.Names(cmp.Or(o.cluster.UID, rand.Text()), metav1.NamespaceSystem, metav1.NamespaceDefault,
 			o.Namespace(), o.LeaseNamespace())
-		o.cluster = document.Cluster{}
+		o.cluster = view.Cluster{}
 	}
 	requirements, _ := r.Options.AgentNodes.Requirements()
 	for _, r := range requirements {
@@ -104,7 +104,7 @@ func (o *options) dump(ctx context.Context, file io.Writer, redact bool) (*sysdu
 	if probe.Judgement != nil && !o.continues(ctx, len(probe.Observation.Nodes.Or(nil))) {
 		return nil, errors.New("stopped: nothing was written")
 	}
-	d := sysdump.New(file, document.NewHeader(document.KindSysdump, probe.Version, o.cluster, probe.Now))
+	d := sysdump.New(file, view.NewHeader(view.KindSysdump, probe.Version, o.cluster, probe.Now))
 	if d.Manifest.Redacted = redact; probe.Judgement == nil {
 		d.Add("objects", nil, probe.Unjudged)
 	} else {
@@ -118,7 +118,7 @@ func (o *options) dump(ctx context.Context, file io.Writer, redact bool) (*sysdu
 	if !redact { // these have names
 		s := &screen.Screen{Width: 100}
 		s.Head(d.Manifest.Header)
-		s.Status(document.OfStatus(document.Header{}, lines))
+		s.Status(view.OfStatus(view.Header{}, lines))
 		d.Add("status.txt", []byte(s.String()), nil)
 		d.Pods(ctx, probe.Core, o.Namespace(), o.LeaseNamespace())
 	}

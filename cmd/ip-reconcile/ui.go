@@ -16,9 +16,9 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/clusterflags"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/servecmd"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/statuscmd"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/internal/ui"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
@@ -131,7 +131,7 @@ func (o *options) view(ctx context.Context, r *reconciler.Reconciler) (*ui.View,
 			return nil, err
 		}
 		v.Judgement, v.Plan = j, r.Plan(ctx, j)
-		v.Status = func(ctx context.Context) []document.StatusLine {
+		v.Status = func(ctx context.Context) []view.StatusLine {
 			return statuscmd.OfJudgement(ctx, j, v.Plan, &o.Common, nil)
 		}
 		return v, nil
@@ -147,7 +147,7 @@ func (o *options) view(ctx context.Context, r *reconciler.Reconciler) (*ui.View,
 	}
 	recent, err := r.Breaker(ctx, probe.Judgement)
 	v.Judgement, v.Plan, v.History = probe.Judgement, probe.Plan, clusterflags.History(cluster).Lines
-	v.Status = func(context.Context) []document.StatusLine { return lines }
+	v.Status = func(context.Context) []view.StatusLine { return lines }
 	v.Breaker = func(context.Context) (reconciler.BreakerState, error) { return recent, err }
 	return v, nil
 }
@@ -167,8 +167,8 @@ func newPassPage(o *servecmd.Options, cluster *kube.Cluster, core kubernetes.Int
 		page.Show(&ui.View{
 			Judgement: out.Judgement, Plan: plan, ConfirmAfter: o.ConfirmAfter, History: clusterflags.History(cluster).Lines,
 			Advisor: advice.Advisor{Program: commandName(), Namespace: o.Namespace()},
-			Cluster: document.Cluster{Server: host},
-			Status: func(ctx context.Context) []document.StatusLine {
+			Cluster: view.Cluster{Server: host},
+			Status: func(ctx context.Context) []view.StatusLine {
 				return statuscmd.OfJudgement(ctx, out.Judgement, plan, &o.Common, core)
 			},
 			Breaker: func(ctx context.Context) (reconciler.BreakerState, error) {

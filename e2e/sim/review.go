@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/planfile"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
@@ -39,8 +39,8 @@ func (s *Simulation) review(reads, killAfter time.Duration, tries int) {
 			}
 			s.count("planned")
 			s.say("a plan has %d items", len(items))
-			text, err := document.Encode("json", planfile.New(document.NewHeader(document.KindPlan, "",
-				document.Cluster{UID: "sim"}, out.Observation.Now), items))
+			text, err := view.Encode("json", planfile.New(view.NewHeader(view.KindPlan, "",
+				view.Cluster{UID: "sim"}, out.Observation.Now), items))
 			if err != nil {
 				s.fail("write a plan: %v", err)
 			}

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/internal/heaptest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
@@ -26,8 +26,8 @@ func viewOf(parts ...Part) *View {
 	return &View{
 		Judgement: Judged(Observe(parts...), judge.Policy{}), Plan: &reconciler.Plan{},
 		Advisor: advice.Advisor{Program: "ip-reconcile", Namespace: "kube-system", KubectlFlags: []string{"--context=prod"}},
-		Status: func(context.Context) []document.StatusLine {
-			return []document.StatusLine{{ID: "stale", Level: document.LevelOK, Message: "It works.", Next: "kubectl get pods"}}
+		Status: func(context.Context) []view.StatusLine {
+			return []view.StatusLine{{ID: "stale", Level: view.LevelOK, Message: "It works.", Next: "kubectl get pods"}}
 		},
 	}
 }
@@ -263,7 +263,7 @@ func TestPage_WithoutAJudgementEndsTheConnection(t *testing.T) {
 func TestPage_MakesAnAnswerOnceForAJudgement(t *testing.T) {
 	calls := 0
 	v := viewOf(UsualPool)
-	v.Status = func(context.Context) []document.StatusLine { calls++; return nil }
+	v.Status = func(context.Context) []view.StatusLine { calls++; return nil }
 	p := pageOf(v)
 	done := make(chan bool)
 	for range 50 {

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view/explain"
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
@@ -30,10 +30,10 @@ type View struct {
 	Judgement    *judge.Judgement
 	Plan         *reconciler.Plan
 	Advisor      advice.Advisor
-	Cluster      document.Cluster
+	Cluster      view.Cluster
 	ConfirmAfter time.Duration
 	// Status returns the lines of status.
-	Status func(context.Context) []document.StatusLine
+	Status func(context.Context) []view.StatusLine
 	// Breaker returns what the breaker counts; nil for a snapshot.
 	Breaker func(context.Context) (reconciler.BreakerState, error)
 	// History returns all records; nil for a snapshot.
@@ -53,27 +53,27 @@ func (p problem) Error() string { return p.text }
 
 // Overview is the answer to "is it working, and what needs attention?".
 type Overview struct {
-	Status *document.Status   `json:"status"`
-	Pools  *document.PoolList `json:"pools"`
+	Status *view.Status   `json:"status"`
+	Pools  *view.PoolList `json:"pools"`
 	// Check has the findings, and the items that are not in use.
-	Check *document.Check `json:"check"`
+	Check *view.Check `json:"check"`
 	// Conflicts are those of the first findings. The page lists no more.
-	Conflicts []document.Conflict `json:"conflicts"`
-	Commands  []document.Advice   `json:"commands"`
+	Conflicts []view.Conflict `json:"conflicts"`
+	Commands  []view.Advice   `json:"commands"`
 }
 
 // PoolMap is a pool with the states of its addresses.
 type PoolMap struct {
-	Pool      *document.PoolDetails `json:"pool"`
-	Addresses []document.AddressRun `json:"addresses"`
-	Commands  []document.Advice     `json:"commands"`
+	Pool      *view.PoolDetails `json:"pool"`
+	Addresses []view.AddressRun `json:"addresses"`
+	Commands  []view.Advice     `json:"commands"`
 }
 
 // Printed is an explanation or a history, and the text that the command prints of it.
 type Printed struct {
-	Explanation *document.Explanation `json:"explanation,omitempty"`
-	History     *document.History     `json:"history,omitempty"`
-	Text        string                `json:"text"`
+	Explanation *view.Explanation `json:"explanation,omitempty"`
+	History     *view.History     `json:"history,omitempty"`
+	Text        string            `json:"text"`
 }
 
 // answer returns the answer to a question about a subject.
@@ -91,8 +91,8 @@ func (v *View) answer(ctx context.Context, question, subject string) (any, error
 	return nil, problem{http.StatusNotFound, fmt.Sprintf("no such question: %q", question)}
 }
 
-func (v *View) header(kind string) document.Header {
-	return document.NewHeader(kind, version.Get().Version, v.Cluster, v.Judgement.Observation.Now)
+func (v *View) header(kind string) view.Header {
+	return view.NewHeader(kind, version.Get().Version, v.Cluster, v.Judgement.Observation.Now)
 }
 
 // usage returns the usage of the pools. The caller holds mu.
@@ -107,7 +107,7 @@ func (v *View) overview(ctx context.Context) *Overview {
 	lines := v.Status(ctx)
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	lines = explanation.OfStatus(v.Advisor, v.Judgement, lines)
+	lines = explain.OfStatus(v.Advisor, v.Judgement, lines)
 	attention := report.Filter{Has: func(it *judge.Item) bool { return it.Verdict != judge.InUse }}
 	rep := report.OfCheck(v.Judgement, v.Plan, attention)
 	rep.Filter = report.Filter{} // the page does not show it
@@ -116,10 +116,10 @@ func (v *View) overview(ctx context.Context) *Overview {
 		commands = append(commands, v.Advisor.Steps("more", "overview of a cluster", advice.Facts{})...)
 	}
 	return &Overview{
-		Status:    document.OfStatus(v.header(document.KindStatus), lines),
-		Pools:     document.OfPools(v.header(document.KindPools), rep, v.usage()),
-		Check:     document.OfCheck(v.header(document.KindCheck), rep),
-		Conflicts: explanation.Conflicts(v.Judgement, maxConflicts),
+		Status:    view.OfStatus(v.header(view.KindStatus), lines),
+		Pools:     view.OfPools(v.header(view.KindPools), rep, v.usage()),
+		Check:     view.OfCheck(v.header(view.KindCheck), rep),
+		Conflicts: explain.Conflicts(v.Judgement, maxConflicts),
 		Commands:  lists.Clone(commands),
 	}
 }
@@ -135,20 +135,20 @@ func (v *View) pool(name string) (*PoolMap, error) {
 	rep := report.OfCheck(v.Judgement, v.Plan, report.Filter{Pools: []string{name}})
 	facts := advice.Facts{Names: map[string]string{"pool": name}}
 	return &PoolMap{
-		Pool:      document.OfPoolDetails(v.header(document.KindPool), rep, all, all.All[i:i+1]),
-		Addresses: lists.Clone(explanation.Runs(v.Judgement, all.All[i])),
+		Pool:      view.OfPoolDetails(v.header(view.KindPool), rep, all, all.All[i:i+1]),
+		Addresses: lists.Clone(explain.Runs(v.Judgement, all.All[i])),
 		Commands:  lists.Clone(v.Advisor.Steps("more", "map of a pool", facts)),
 	}, nil
 }
 
-func (v *View) screen(h document.Header) *screen.Screen {
+func (v *View) screen(h view.Header) *screen.Screen {
 	s := &screen.Screen{ConfirmAfter: v.ConfirmAfter, Width: 100}
 	s.Head(h)
 	return s
 }
 
 func (v *View) explain(ctx context.Context, text string) (*Printed, error) {
-	subject, err := explanation.ParseSubject(text)
+	subject, err := explain.ParseSubject(text)
 	if err != nil {
 		return nil, problem{http.StatusBadRequest, err.Error()}
 	}
@@ -163,9 +163,9 @@ func (v *View) explain(ctx context.Context, text string) (*Printed, error) {
 	if subject, err = subject.Resolve(v.Judgement); err != nil {
 		return nil, problem{http.StatusBadRequest, err.Error()}
 	}
-	rep, d := explanation.Answer(explanation.Question{Subject: subject, Judgement: v.Judgement, Plan: v.Plan,
+	rep, d := explain.Answer(explain.Question{Subject: subject, Judgement: v.Judgement, Plan: v.Plan,
 		Recent: recent, Advisor: v.Advisor, Snapshot: v.Cluster.Snapshot != ""})
-	d.Header = v.header(document.KindExplanation)
+	d.Header = v.header(view.KindExplanation)
 	s := v.screen(d.Header)
 	s.Explain(rep, d)
 	return &Printed{Explanation: d, Text: s.String()}, nil
@@ -177,7 +177,7 @@ func (v *View) history(ctx context.Context, text string) (*Printed, error) {
 	}
 	has := func(*audit.Record) bool { return true }
 	if text != "" {
-		subject, err := explanation.ParseSubject(text)
+		subject, err := explain.ParseSubject(text)
 		if err != nil {
 			return nil, problem{http.StatusBadRequest, err.Error()}
 		}
@@ -187,8 +187,8 @@ func (v *View) history(ctx context.Context, text string) (*Printed, error) {
 	if err != nil {
 		return nil, problem{http.StatusBadGateway, err.Error()}
 	}
-	d := document.OfHistory(lines, false, v.Judgement.Observation.Now, has)
-	d.Header = v.header(document.KindHistory)
+	d := view.OfHistory(lines, false, v.Judgement.Observation.Now, has)
+	d.Header = v.header(view.KindHistory)
 	s := v.screen(d.Header)
 	s.History(d, text != "", false)
 	return &Printed{History: d, Text: s.String()}, nil

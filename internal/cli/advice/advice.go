@@ -14,7 +14,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
@@ -105,7 +105,7 @@ const (
 
 // Steps returns the steps of an entry of advice.yaml. Their cause is its first word, Conflict in the section
 // "conflict", and "" in the section "more".
-func (a Advisor) Steps(section, name string, f Facts) (steps []document.Advice) {
+func (a Advisor) Steps(section, name string, f Facts) (steps []view.Advice) {
 	cause, _, _ := strings.Cut(name, " ")
 	switch section {
 	case "conflict":
@@ -147,7 +147,7 @@ func (a Advisor) Steps(section, name string, f Facts) (steps []document.Advice) 
 	if len(more) > 0 {
 		more = more[most:]
 		why := fmt.Sprintf("The same for %d more: %s.", len(more), judge.AtMost(more, namesShown))
-		steps = append(steps, document.Advice{Cause: cause, Why: document.Clean(why)})
+		steps = append(steps, view.Advice{Cause: cause, Why: view.Clean(why)})
 	}
 	return steps
 }
@@ -177,7 +177,7 @@ func (a Advisor) onDistribution(command, node string) string {
 }
 
 // fill fills the names into a template. known is false where a name is unknown or no command can have it.
-func (a Advisor) fill(t template, names map[string]string) (s document.Advice, known bool) {
+func (a Advisor) fill(t template, names map[string]string) (s view.Advice, known bool) {
 	known = true
 	replace := func(text string, as func(string) (string, bool)) string {
 		return places.ReplaceAllStringFunc(text, func(place string) string {
@@ -191,7 +191,7 @@ func (a Advisor) fill(t template, names map[string]string) (s document.Advice, k
 		inPool = " --pool={pool}"
 	}
 	command := a.OnCluster(replace(strings.ReplaceAll(t.Command, " {inpool}", inPool), quote))
-	return document.Advice{Why: replace(t.Why, printable), Command: command, OnNode: replace(t.Node, printable)}, known
+	return view.Advice{Why: replace(t.Why, printable), Command: command, OnNode: replace(t.Node, printable)}, known
 }
 
 // OnCluster adds the flags that name the cluster to a command of ip-reconcile, helm or kubectl. A plugin's command
@@ -212,13 +212,13 @@ func (a Advisor) OnCluster(command string) string {
 // places matches the places of names in a template. kubectl's JSONPath begins with a dot, and does not match.
 var places = regexp.MustCompile(`\{[a-z]+(\.[a-z]+)?\}`)
 
-func printable(text string) (string, bool) { return document.Clean(text), text != "" }
+func printable(text string) (string, bool) { return view.Clean(text), text != "" }
 
 // quote quotes a name for a shell. An agent or a runtime may report any text as an id. ok is false for a text that a
 // command would take for a flag, or that has quotes or control characters.
 func quote(text string) (quoted string, ok bool) {
 	switch {
-	case text == "" || text[0] == '-' || strings.Contains(text, "'") || document.Clean(text) != text:
+	case text == "" || text[0] == '-' || strings.Contains(text, "'") || view.Clean(text) != text:
 		return "", false
 	case plain.MatchString(text):
 		return text, true
@@ -229,8 +229,8 @@ func quote(text string) (quoted string, ok bool) {
 var plain = regexp.MustCompile(`^[a-zA-Z0-9@%+=:,./_-]*$`)
 
 // Unique drops steps that repeat a command, or a sentence without one. It groups steps by cause, releases last.
-func Unique(steps []document.Advice) (unique []document.Advice) {
-	seen, rank := map[document.Advice]bool{}, map[string]int{judge.Stale.String(): math.MaxInt}
+func Unique(steps []view.Advice) (unique []view.Advice) {
+	seen, rank := map[view.Advice]bool{}, map[string]int{judge.Stale.String(): math.MaxInt}
 	for _, s := range steps {
 		key := s
 		if key.Cause = ""; s.Command != "" {
@@ -245,6 +245,6 @@ func Unique(steps []document.Advice) (unique []document.Advice) {
 		}
 		unique = append(unique, s)
 	}
-	slices.SortStableFunc(unique, func(a, b document.Advice) int { return cmp.Compare(rank[a.Cause], rank[b.Cause]) })
+	slices.SortStableFunc(unique, func(a, b view.Advice) int { return cmp.Compare(rank[a.Cause], rank[b.Cause]) })
 	return unique
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
@@ -202,7 +202,7 @@ func TestAdvice_CommandsNameTheCluster(t *testing.T) {
 	for _, want := range []string{"kubectl --kubeconfig='/home/me/my config' logs -n kube-system --tail=50 $(kubectl " +
 		"--kubeconfig='/home/me/my config' get pods",
 		"ip-reconcile release 10.0.0.7 --kubeconfig='/home/me/my config' --agents=required"} {
-		if !slices.ContainsFunc(steps, func(s document.Advice) bool { return strings.HasPrefix(s.Command, want) }) {
+		if !slices.ContainsFunc(steps, func(s view.Advice) bool { return strings.HasPrefix(s.Command, want) }) {
 			t.Errorf("no command begins with %q", want)
 		}
 	}

@@ -17,10 +17,10 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view/explain"
 	"github.com/ip-reconcile/ip-reconcile/internal/fileform"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -43,8 +43,8 @@ func Select(out *reconciler.Result) (items []*judge.Item) {
 }
 
 // New returns the plan of items.
-func New(h document.Header, items []*judge.Item) *document.Plan {
-	return &document.Plan{Header: h, Items: lists.Map(items, func(it *judge.Item) document.PlanItem {
+func New(h view.Header, items []*judge.Item) *view.Plan {
+	return &view.Plan{Header: h, Items: lists.Map(items, func(it *judge.Item) view.PlanItem {
 		d := planned(it)
 		d.Digest = digest(h, d)
 		return d
@@ -53,13 +53,13 @@ func New(h document.Header, items []*judge.Item) *document.Plan {
 
 // planned returns an item with its evidence. It omits nodes where the verdict rests on all of them: one that joins or
 // leaves the cluster changes nothing then.
-func planned(it *judge.Item) document.PlanItem {
-	d := document.PlanItem{AllocationRow: document.OfItem(&report.Report{}, it), Key: it.Key()}
+func planned(it *judge.Item) view.PlanItem {
+	d := view.PlanItem{AllocationRow: view.OfItem(&report.Report{}, it), Key: it.Key()}
 	if d.IsReservation {
 		d.Reservation, d.ReservationUID, d.Pool = d.Pool, it.Reservation.UID, ""
 	}
 	if ev := it.Evidence(); ev != nil {
-		d.Evidence = *explanation.Evidence(ev)
+		d.Evidence = *explain.Evidence(ev)
 		s := &d.Evidence.Sandbox
 		switch ev.Sandbox {
 		case judge.Absent, judge.NoSource:
@@ -73,7 +73,7 @@ func planned(it *judge.Item) document.PlanItem {
 }
 
 // digest binds an item to its plan. It is no signature: whoever edits a file can compute it.
-func digest(h document.Header, it document.PlanItem) string {
+func digest(h view.Header, it view.PlanItem) string {
 	it.Digest = ""
 	text, _ := json.Marshal([]any{h.Cluster.UID, h.ObservedAt, it}) // strings, booleans and times
 	return fmt.Sprintf("sha256:%x", sha256.Sum256(text))
@@ -81,8 +81,8 @@ func digest(h document.Header, it document.PlanItem) string {
 
 // File is a plan that was read.
 type File struct {
-	document.Plan
-	items map[judge.ID]document.PlanItem
+	view.Plan
+	items map[judge.ID]view.PlanItem
 }
 
 // These limits bound the memory for reading a plan, which anybody may have written: a node of YAML of two bytes takes
@@ -145,7 +145,7 @@ func Read(text []byte) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &File{items: map[judge.ID]document.PlanItem{}}
+	f := &File{items: map[judge.ID]view.PlanItem{}}
 	if !bytes.HasPrefix(text, []byte("{")) {
 		what := "a single value"
 		if bytes.HasPrefix(text, []byte("[")) {
@@ -156,9 +156,9 @@ func Read(text []byte) (*File, error) {
 	if err := json.Unmarshal(text, &f.Header); err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoPlan, fileform.FieldError(err))
 	}
-	if h := f.Header; h.APIVersion != document.APIVersion || h.Kind != document.KindPlan {
-		return nil, fmt.Errorf("apiVersion %q, kind %q: must be %s and %s", h.APIVersion, h.Kind, document.APIVersion,
-			document.KindPlan)
+	if h := f.Header; h.APIVersion != view.APIVersion || h.Kind != view.KindPlan {
+		return nil, fmt.Errorf("apiVersion %q, kind %q: must be %s and %s", h.APIVersion, h.Kind, view.APIVersion,
+			view.KindPlan)
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
@@ -204,7 +204,7 @@ func (f *File) Check(uid string, now time.Time, maxAge time.Duration) error {
 
 // Of returns the plan of items that a person reads on a screen.
 func Of(items []*judge.Item) *File {
-	f := &File{items: map[judge.ID]document.PlanItem{}}
+	f := &File{items: map[judge.ID]view.PlanItem{}}
 	for _, it := range items {
 		f.items[it.ID()] = planned(it)
 	}
@@ -212,7 +212,7 @@ func Of(items []*judge.Item) *File {
 }
 
 // find returns the item of the plan that a judged item is, or in whose place the judged item cannot be parsed.
-func (f *File) find(it *judge.Item) (was document.PlanItem, isPlanned bool) {
+func (f *File) find(it *judge.Item) (was view.PlanItem, isPlanned bool) {
 	now := it.ID()
 	if was, isPlanned = f.items[now]; isPlanned || it.Allocation != nil && it.Allocation.Problem == "" ||
 		it.Reservation != nil && it.Reservation.Problem == "" {
@@ -260,14 +260,14 @@ func (f *File) Changes(it *judge.Item) (texts []string) {
 	return texts
 }
 
-func sandboxOf(it document.PlanItem) string {
+func sandboxOf(it view.PlanItem) string {
 	if nodes := it.Evidence.Sandbox.Nodes; len(nodes) > 0 {
 		return it.Sandbox + " on " + strings.Join(nodes, ", ")
 	}
 	return it.Sandbox
 }
 
-func podOf(it document.PlanItem) string {
+func podOf(it view.PlanItem) string {
 	p := it.Evidence.Pod
 	if p == nil {
 		return ""
@@ -275,7 +275,7 @@ func podOf(it document.PlanItem) string {
 	return fmt.Sprintf("%s on %s with UID %s", p.Phase, cmp.Or(p.Node, "no node"), p.UID)
 }
 
-func verdictOf(it document.PlanItem) string {
+func verdictOf(it view.PlanItem) string {
 	return fmt.Sprintf("%s (%s, rule %s)", it.Verdict, it.Reason, it.Rule)
 }
 

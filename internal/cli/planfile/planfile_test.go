@@ -10,8 +10,8 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/planfile"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
@@ -24,14 +24,14 @@ var three = All(Pool("10.0.0.0-24", "10.0.0.0/24", UsualAllocation, Alloc("6", "
 	Reservation("10.0.0.9", "default/web-9", LongAgo), Pod("other"),
 	ReportingWorker(Gone("box-1", UsualUID)))
 
-func planOf(cluster string, at time.Time, parts ...Part) *document.Plan {
-	h := document.NewHeader(document.KindPlan, "1.2.3", document.Cluster{UID: cluster, Server: "https://a"}, at)
+func planOf(cluster string, at time.Time, parts ...Part) *view.Plan {
+	h := view.NewHeader(view.KindPlan, "1.2.3", view.Cluster{UID: cluster, Server: "https://a"}, at)
 	return planfile.New(h, Judged(Observe(parts...), judge.Policy{}).StaleItems())
 }
 
 func encode(t *testing.T, form string, p any) []byte {
 	t.Helper()
-	text, err := document.Encode(form, p)
+	text, err := view.Encode(form, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,12 +39,12 @@ func encode(t *testing.T, form string, p any) []byte {
 }
 
 func TestRead_AsWrittenAndWithFewerItems(t *testing.T) {
-	for says, edit := range map[string]func(*document.Plan){
-		"as written":     func(*document.Plan) {},
-		"one is deleted": func(p *document.Plan) { p.Items = p.Items[1:] },
-		"all but one":    func(p *document.Plan) { p.Items = p.Items[1:2] },
-		"none remains":   func(p *document.Plan) { p.Items = []document.PlanItem{} },
-		"in another order": func(p *document.Plan) {
+	for says, edit := range map[string]func(*view.Plan){
+		"as written":     func(*view.Plan) {},
+		"one is deleted": func(p *view.Plan) { p.Items = p.Items[1:] },
+		"all but one":    func(p *view.Plan) { p.Items = p.Items[1:2] },
+		"none remains":   func(p *view.Plan) { p.Items = []view.PlanItem{} },
+		"in another order": func(p *view.Plan) {
 			slices.Reverse(p.Items)
 		},
 	} {
@@ -86,34 +86,34 @@ func TestRead_AsWrittenAndWithFewerItems(t *testing.T) {
 func TestRead_Refuses(t *testing.T) {
 	another, later := planOf("another", Now, three), planOf(uid, Now.Add(time.Second), three)
 	for says, c := range map[string]struct {
-		edit func(*document.Plan)
+		edit func(*view.Plan)
 		want string
 	}{
-		"another schema":   {func(p *document.Plan) { p.APIVersion = "output.ip-reconcile.dev/v2" }, "apiVersion"},
-		"another document": {func(p *document.Plan) { p.Kind = document.KindRun }, "kind"},
-		"the pool": {func(p *document.Plan) { p.Items[0].Pool = "kube-system/10.1.0.0-24" },
+		"another schema":   {func(p *view.Plan) { p.APIVersion = "output.ip-reconcile.dev/v2" }, "apiVersion"},
+		"another document": {func(p *view.Plan) { p.Kind = view.KindRun }, "kind"},
+		"the pool": {func(p *view.Plan) { p.Items[0].Pool = "kube-system/10.1.0.0-24" },
 			"items[0].digest"},
-		"the key":       {func(p *document.Plan) { p.Items[1].Key = "7" }, "items[1].digest"},
-		"the container": {func(p *document.Plan) { p.Items[0].ContainerID = "box-3" }, "items[0].digest"},
-		"the pod":       {func(p *document.Plan) { p.Items[0].PodRef = "default/web-1" }, "items[0].digest"},
-		"the interface": {func(p *document.Plan) { p.Items[0].IfName = "net2" }, "items[0].digest"},
-		"the reservation": {func(p *document.Plan) { p.Items[2].Reservation = "kube-system/10.0.0.8" },
+		"the key":       {func(p *view.Plan) { p.Items[1].Key = "7" }, "items[1].digest"},
+		"the container": {func(p *view.Plan) { p.Items[0].ContainerID = "box-3" }, "items[0].digest"},
+		"the pod":       {func(p *view.Plan) { p.Items[0].PodRef = "default/web-1" }, "items[0].digest"},
+		"the interface": {func(p *view.Plan) { p.Items[0].IfName = "net2" }, "items[0].digest"},
+		"the reservation": {func(p *view.Plan) { p.Items[2].Reservation = "kube-system/10.0.0.8" },
 			"items[2].digest"},
-		"the reservation's UID": {func(p *document.Plan) { p.Items[2].ReservationUID = "x" }, "items[2].digest"},
-		"the message":           {func(p *document.Plan) { p.Items[0].Message = "all is well" }, "items[0].digest"},
-		"the proof":             {func(p *document.Plan) { p.Items[1].Proven = true }, "items[1].digest"},
-		"the sandbox": {func(p *document.Plan) { p.Items[1].Evidence.Sandbox.State = "Gone" },
+		"the reservation's UID": {func(p *view.Plan) { p.Items[2].ReservationUID = "x" }, "items[2].digest"},
+		"the message":           {func(p *view.Plan) { p.Items[0].Message = "all is well" }, "items[0].digest"},
+		"the proof":             {func(p *view.Plan) { p.Items[1].Proven = true }, "items[1].digest"},
+		"the sandbox": {func(p *view.Plan) { p.Items[1].Evidence.Sandbox.State = "Gone" },
 			"items[1].digest"},
-		"the digest":              {func(p *document.Plan) { p.Items[0].Digest = p.Items[1].Digest }, "items[0].digest"},
-		"no digest":               {func(p *document.Plan) { p.Items[0].Digest = "" }, "items[0].digest"},
-		"the cluster":             {func(p *document.Plan) { p.Cluster.UID = "another" }, "items[0].digest"},
-		"the time":                {func(p *document.Plan) { p.ObservedAt = Now.Add(time.Hour) }, "items[0].digest"},
-		"an item of another plan": {func(p *document.Plan) { p.Items[0] = later.Items[0] }, "items[0].digest"},
-		"one of another cluster": {func(p *document.Plan) { p.Items = append(p.Items, another.Items[0]) },
+		"the digest":              {func(p *view.Plan) { p.Items[0].Digest = p.Items[1].Digest }, "items[0].digest"},
+		"no digest":               {func(p *view.Plan) { p.Items[0].Digest = "" }, "items[0].digest"},
+		"the cluster":             {func(p *view.Plan) { p.Cluster.UID = "another" }, "items[0].digest"},
+		"the time":                {func(p *view.Plan) { p.ObservedAt = Now.Add(time.Hour) }, "items[0].digest"},
+		"an item of another plan": {func(p *view.Plan) { p.Items[0] = later.Items[0] }, "items[0].digest"},
+		"one of another cluster": {func(p *view.Plan) { p.Items = append(p.Items, another.Items[0]) },
 			"items[3].digest"},
-		"an item twice": {func(p *document.Plan) { p.Items = append(p.Items, p.Items[0]) },
+		"an item twice": {func(p *view.Plan) { p.Items = append(p.Items, p.Items[0]) },
 			"items[3]: the plan has 10.0.0.5 in"},
-		"a reservation twice": {func(p *document.Plan) { p.Items = append(p.Items, p.Items[2]) },
+		"a reservation twice": {func(p *view.Plan) { p.Items = append(p.Items, p.Items[2]) },
 			"items[3]: the plan has 10.0.0.9 in"},
 	} {
 		p := planOf(uid, Now, three)
@@ -231,7 +231,7 @@ func TestAllows(t *testing.T) {
 func TestAllows_ProofThatCameLater(t *testing.T) {
 	was := Judged(Observe(UsualSandboxGone), judge.Policy{}).StaleItems()
 	was[0].Proven = false
-	h := document.NewHeader(document.KindPlan, "1", document.Cluster{UID: uid}, Now)
+	h := view.NewHeader(view.KindPlan, "1", view.Cluster{UID: uid}, Now)
 	f, err := planfile.Read(encode(t, "json", planfile.New(h, was)))
 	if err != nil {
 		t.Fatal(err)

@@ -1,5 +1,5 @@
 // Package report has what check, run and explain print: a judgement, the gates against each Stale item, and what a run
-// did. Package document makes rows and JSON of it, and package screen makes text of the rows.
+// did. Package view makes rows and JSON of it, and package screen makes text of the rows.
 package report
 
 import (

@@ -11,9 +11,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -30,7 +30,7 @@ func (s *Screen) report(r *report.Report, ofDryRun string) {
 	s.summary(r)
 	switch {
 	case !r.Ran:
-		s.Findings("FINDINGS", lists.Map(r.Findings, document.FindingOf))
+		s.Findings("FINDINGS", lists.Map(r.Findings, view.FindingOf))
 		s.items("STALE", r, r.Pick(judge.Stale))
 	case r.DryRun:
 		s.Line("%s", ofDryRun)
@@ -65,7 +65,7 @@ func (s *Screen) ran(r *report.Report) {
 		with = " (with their " + Count(n, "reservation") + ")"
 	}
 	s.Line("Released %s%s. %s not released.", Count(len(rows), "item"), with, Count(len(r.Left), "item"))
-	s.Findings("FINDINGS", lists.Map(r.Findings, document.FindingOf))
+	s.Findings("FINDINGS", lists.Map(r.Findings, view.FindingOf))
 	s.items(released, r, rows)
 	s.items("NOT RELEASED", r, lists.Map(r.Left, itemOf))
 	s.repaired("REPAIRED", r)
@@ -74,7 +74,7 @@ func (s *Screen) ran(r *report.Report) {
 func itemOf(x reconciler.Refused) *judge.Item { return x.Item }
 
 func (s *Screen) dryRun(r *report.Report) {
-	s.Findings("FINDINGS", lists.Map(r.Findings, document.FindingOf))
+	s.Findings("FINDINGS", lists.Map(r.Findings, view.FindingOf))
 	s.releasable(r, "WOULD BE RELEASED NOW", "WOULD BE RELEASED LATER")
 	isNever := func(x reconciler.Refused) bool { return !r.CanRelease(x.Item) }
 	s.items("WOULD NOT BE RELEASED", r, lists.Map(lists.Filter(r.Left, isNever), itemOf))
@@ -103,7 +103,7 @@ func (s *Screen) BeforeRun(r *report.Report) {
 }
 
 // BeforeRelease writes an explanation, and the items that will be released, which a person is asked about below it.
-func (s *Screen) BeforeRelease(r *report.Report, d *document.Explanation, can []*judge.Item) {
+func (s *Screen) BeforeRelease(r *report.Report, d *view.Explanation, can []*judge.Item) {
 	s.Explain(r, d)
 	s.items("TO RELEASE", r, can)
 }
@@ -111,8 +111,8 @@ func (s *Screen) BeforeRelease(r *report.Report, d *document.Explanation, can []
 // BeforeRecovery writes what recover will write, which a person is asked about below it.
 func (s *Screen) BeforeRecovery(out *reconciler.Result) {
 	s.summary(report.OfRun(out, true, report.Filter{}))
-	isPlanned := func(r document.WriteRow) bool { return r.State == document.Planned }
-	s.writes("TO WRITE", lists.Filter(document.Writes(out), isPlanned))
+	isPlanned := func(r view.WriteRow) bool { return r.State == view.Planned }
+	s.writes("TO WRITE", lists.Filter(view.Writes(out), isPlanned))
 }
 
 func (s *Screen) requests(r *report.Requests) {
@@ -164,58 +164,58 @@ func (s *Screen) notRepaired(why map[string]int) {
 func (s *Screen) Recovery(out *reconciler.Result, wrote bool) {
 	s.List()
 	s.summary(report.OfRun(out, !wrote, report.Filter{}))
-	rows := document.Writes(out)
+	rows := view.Writes(out)
 	why, count := map[string]int{}, map[string]int{}
 	for _, r := range rows {
-		if count[r.State]++; r.State != document.Written && r.State != document.Planned {
+		if count[r.State]++; r.State != view.Written && r.State != view.Planned {
 			why[r.Message]++
 		}
 	}
 	others := lists.Filter(out.Findings, func(f judge.Finding) bool { return !f.CanRepair() })
 	if wrote {
-		s.Line("Wrote %d, not written %d.", count[document.Written], len(rows)-count[document.Written])
+		s.Line("Wrote %d, not written %d.", count[view.Written], len(rows)-count[view.Written])
 	} else {
-		s.Line("Dry run: nothing is written. To write: %d, for %s.", count[document.Planned],
+		s.Line("Dry run: nothing is written. To write: %d, for %s.", count[view.Planned],
 			Count(len(out.Findings)-len(others), "finding"))
 	}
-	s.Findings("FINDINGS THAT RECOVER DOES NOT REPAIR", lists.Map(others, document.FindingOf))
+	s.Findings("FINDINGS THAT RECOVER DOES NOT REPAIR", lists.Map(others, view.FindingOf))
 	s.writes("WRITES", rows)
 	s.notRepaired(why)
 }
 
-func (s *Screen) writes(title string, rows []document.WriteRow) {
+func (s *Screen) writes(title string, rows []view.WriteRow) {
 	if len(rows) == 0 {
 		return
 	}
 	s.Title(title, len(rows))
 	s.Table([]string{"ADDRESS", "STATE", "WHY", "POD", "INSTEAD OF", "NODE", "POOL"},
-		lists.Map(rows, func(r document.WriteRow) []string {
+		lists.Map(rows, func(r view.WriteRow) []string {
 			return []string{r.IP, r.State, string(r.Kind), r.PodRef, r.Instead, r.Node, r.Pool}
 		}), nil)
 }
 
 var levels = []struct {
-	document.Level
+	view.Level
 	mark string
 }{
-	{document.LevelError, "✗ "}, {document.LevelWarning, "! "}, {document.LevelOK, "✓ "}, {document.LevelUnknown, "– "},
+	{view.LevelError, "✗ "}, {view.LevelWarning, "! "}, {view.LevelOK, "✓ "}, {view.LevelUnknown, "– "},
 }
 
 // Status writes the lines of a status by level, each with the command to type next.
-func (s *Screen) Status(d *document.Status) {
+func (s *Screen) Status(d *view.Status) {
 	s.List()
-	count := map[document.Level]int{}
+	count := map[view.Level]int{}
 	for _, l := range d.Lines {
 		count[l.Level]++
 	}
-	s.Line("%s, %s.", Count(count[document.LevelError], "error"), Count(count[document.LevelWarning], "warning"))
+	s.Line("%s, %s.", Count(count[view.LevelError], "error"), Count(count[view.LevelWarning], "warning"))
 	for _, level := range levels {
 		for _, l := range d.Lines {
 			if l.Level != level.Level {
 				continue
 			}
 			if s.onlyRows() {
-				s.row(strings.TrimSpace(level.mark + document.Clean(l.Message) + "  " + l.Next))
+				s.row(strings.TrimSpace(level.mark + view.Clean(l.Message) + "  " + l.Next))
 			}
 			s.Text(level.mark, l.Message)
 			if l.Next != "" {
@@ -229,7 +229,7 @@ func (s *Screen) Status(d *document.Status) {
 }
 
 // Sysdump writes where the bundle is, what it lacks, and the command that judges it.
-func (s *Screen) Sysdump(d *document.Sysdump, path, flags string) {
+func (s *Screen) Sysdump(d *view.Sysdump, path, flags string) {
 	s.Line("Wrote %s: %s.", path, Count(len(d.Files), "file"))
 	for _, text := range d.Missing {
 		s.Text("! ", text)
@@ -240,13 +240,13 @@ func (s *Screen) Sysdump(d *document.Sysdump, path, flags string) {
 }
 
 // History writes a row for each record, with its evidence if hasWords. With isVerify it writes only the faults.
-func (s *Screen) History(d *document.History, hasWords, isVerify bool) {
+func (s *Screen) History(d *view.History, hasWords, isVerify bool) {
 	s.List()
 	if len(d.Faults) > 0 {
 		s.Title("FAULTS", len(d.Faults))
 		for _, f := range d.Faults {
 			if s.onlyRows() {
-				s.row(f.Place + "  " + document.Clean(f.Message))
+				s.row(f.Place + "  " + view.Clean(f.Message))
 			}
 			s.Text(f.Place+"  ", f.Message)
 		}
@@ -285,14 +285,14 @@ func (s *Screen) History(d *document.History, hasWords, isVerify bool) {
 const released = "RELEASED"
 
 func (s *Screen) items(title string, r *report.Report, items []*judge.Item) {
-	rows := lists.Map(items, func(it *judge.Item) document.AllocationRow { return document.OfItem(r, it) })
+	rows := lists.Map(items, func(it *judge.Item) view.AllocationRow { return view.OfItem(r, it) })
 	s.rows(title, r.Observation.Now, rows)
 }
 
 // rows writes a section: a row for each item, which has its verdict. The sentence behind the verdict is in the row of a
 // wide screen, and below the row of a screen that is no list. A refusal of this item alone is below its row, too. All
 // sections have the same columns. A long section that is cut has the count of each reason first.
-func (s *Screen) rows(title string, now time.Time, rows []document.AllocationRow) {
+func (s *Screen) rows(title string, now time.Time, rows []view.AllocationRow) {
 	if len(rows) == 0 {
 		return
 	}
@@ -308,7 +308,7 @@ func (s *Screen) rows(title string, now time.Time, rows []document.AllocationRow
 		s.hasUnconfirmed = s.hasUnconfirmed || isUnconfirmed(d) && !isReleased
 		s.hasMissingNode = s.hasMissingNode || isUnconfirmed(d) && !isReleased && d.Reason == judge.NodeMissingReason
 	}
-	s.Table(columns, lists.Map(shown, func(d document.AllocationRow) []string {
+	s.Table(columns, lists.Map(shown, func(d view.AllocationRow) []string {
 		s.sandboxes = append(s.sandboxes, d.Sandbox)
 		when := release(d, now)
 		if isReleased {
@@ -372,14 +372,14 @@ func (s *Screen) legend() {
 }
 
 // ownRefusal returns the detail of a refusal that is of an item alone, "" for one that stands in the summary.
-func ownRefusal(d document.AllocationRow) string {
+func ownRefusal(d view.AllocationRow) string {
 	if why := d.Refusal; why == reconciler.Changed || why == reconciler.LeaseBusy || why == reconciler.WriteFailed {
 		return d.Detail
 	}
 	return ""
 }
 
-func cells(d document.AllocationRow, when string) []string {
+func cells(d view.AllocationRow, when string) []string {
 	if d.IsReservation {
 		d.Pool += " (reservation)"
 	}
@@ -391,18 +391,18 @@ func cells(d document.AllocationRow, when string) []string {
 		d.ContainerID, d.Rule, message}
 }
 
-func reason(d document.AllocationRow) string {
+func reason(d view.AllocationRow) string {
 	if isUnconfirmed(d) {
 		return d.Reason.String() + "?"
 	}
 	return d.Reason.String()
 }
 
-func isUnconfirmed(d document.AllocationRow) bool { return d.Verdict == judge.Stale && !d.Proven }
+func isUnconfirmed(d view.AllocationRow) bool { return d.Verdict == judge.Stale && !d.Proven }
 
 // release returns when an item is released, or why a Stale one is not, "" for one that is not Stale. A time within a
 // day of now has no date.
-func release(d document.AllocationRow, now time.Time) string {
+func release(d view.AllocationRow, now time.Time) string {
 	switch {
 	case d.Refusal == "" && d.Verdict != judge.Stale:
 		return ""

@@ -9,14 +9,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // Explain writes an explanation.
-func (s *Screen) Explain(r *report.Report, d *document.Explanation) {
+func (s *Screen) Explain(r *report.Report, d *view.Explanation) {
 	for _, text := range d.Missing {
 		s.Text("", text)
 	}
@@ -25,9 +25,9 @@ func (s *Screen) Explain(r *report.Report, d *document.Explanation) {
 		s.conflict(c)
 	}
 	for _, c := range d.Carriers {
-		isRecorded := func(it document.ExplainedItem) bool { return it.PodRef == c.Name }
-		isListed := func(x document.Conflict) bool {
-			return slices.ContainsFunc(x.Carriers, func(y document.ConflictCarrier) bool { return y.Pod == c.Name })
+		isRecorded := func(it view.ExplainedItem) bool { return it.PodRef == c.Name }
+		isListed := func(x view.Conflict) bool {
+			return slices.ContainsFunc(x.Carriers, func(y view.ConflictCarrier) bool { return y.Pod == c.Name })
 		}
 		if !slices.ContainsFunc(d.Items, isRecorded) && !slices.ContainsFunc(d.Conflicts, isListed) {
 			s.section("carried by "+c.String(), c)
@@ -58,13 +58,13 @@ func (s *Screen) Explain(r *report.Report, d *document.Explanation) {
 	if d.RecentReleases.Releases > 0 {
 		s.section("unconfirmed releases within an hour, of the allocations before them", d.RecentReleases)
 	}
-	s.Findings("FINDINGS", lists.Map(r.Findings, document.FindingOf))
+	s.Findings("FINDINGS", lists.Map(r.Findings, view.FindingOf))
 	s.Advice(d.Advice)
 	s.legend()
 }
 
 // conflict writes who carries an address. That a pod has no controller is said.
-func (s *Screen) conflict(c document.Conflict) {
+func (s *Screen) conflict(c view.Conflict) {
 	c.Carriers = slices.Clone(c.Carriers)
 	for i := range c.Carriers {
 		if p := &c.Carriers[i]; p.InAPI {
@@ -75,7 +75,7 @@ func (s *Screen) conflict(c document.Conflict) {
 }
 
 // Words writes the meanings of printed words.
-func (s *Screen) Words(all []document.Word) {
+func (s *Screen) Words(all []view.Word) {
 	for _, w := range all {
 		article := "a"
 		if w.Kind[0] == 'a' {
@@ -89,7 +89,7 @@ func (s *Screen) Words(all []document.Word) {
 	}
 }
 
-func (s *Screen) explainItem(it document.ExplainedItem) {
+func (s *Screen) explainItem(it view.ExplainedItem) {
 	title := fmt.Sprintf("%s in %s", cmp.Or(it.IP, "-"), it.Pool+it.Reservation)
 	if it.SharesVerdictOf != "" {
 		s.section(title, struct{}{})
@@ -120,7 +120,7 @@ func (s *Screen) explainItem(it document.ExplainedItem) {
 }
 
 // shorten shortens the lists of nodes. Without agents no node has a report.
-func shorten(b *document.EvidenceSandbox) {
+func shorten(b *view.EvidenceSandbox) {
 	short := func(nodes []string) []string {
 		if len(nodes) <= nodesShown {
 			return nodes
@@ -137,8 +137,8 @@ func shorten(b *document.EvidenceSandbox) {
 const nodesShown = 10
 
 // explainNodes writes the nodes. Of several, the healthy ones are one line.
-func (s *Screen) explainNodes(d *document.Explanation) {
-	var shown []document.ExplainedNode
+func (s *Screen) explainNodes(d *view.Explanation) {
+	var shown []view.ExplainedNode
 	var ready []string
 	for _, n := range d.Nodes {
 		if isHealthy(n) && !s.Wide && len(d.Nodes) > 1 {
@@ -166,7 +166,7 @@ func (s *Screen) explainNodes(d *document.Explanation) {
 }
 
 // isHealthy reports whether a node is Ready, and its report is fresh if one is expected.
-func isHealthy(n document.ExplainedNode) bool {
+func isHealthy(n view.ExplainedNode) bool {
 	isAsExpected := n.Agent == "" && n.Report == nil
 	if n.Report != nil {
 		isAsExpected = n.Agent == string(judge.NodeFresh) && n.Report.Fresh
@@ -174,7 +174,7 @@ func isHealthy(n document.ExplainedNode) bool {
 	return n.InAPI && n.Ready && !n.OutOfService && !n.Awaited && isAsExpected
 }
 
-func (s *Screen) explainNode(n document.ExplainedNode) {
+func (s *Screen) explainNode(n view.ExplainedNode) {
 	if n.Unknown {
 		s.section("node "+n.Name, n, "in the API", "ready", "out of service")
 		s.fact("in the API", "unknown: no Nodes could be read")
@@ -256,7 +256,7 @@ func oneLine(v reflect.Value) string {
 }
 
 // Advice writes what an operator can do.
-func (s *Screen) Advice(steps []document.Advice) {
+func (s *Screen) Advice(steps []view.Advice) {
 	if len(steps) == 0 {
 		return
 	}
@@ -272,7 +272,7 @@ func (s *Screen) Advice(steps []document.Advice) {
 }
 
 // step writes a step. Its command is on a line of its own that is never broken, and can be copied.
-func (s *Screen) step(indent string, step document.Advice) {
+func (s *Screen) step(indent string, step view.Advice) {
 	why := step.Why
 	if step.OnNode != "" && !strings.Contains(why, step.OnNode) {
 		why += " On node " + step.OnNode + ":"

@@ -10,14 +10,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
 // Pools writes how full all pools are. The fullest comes first.
-func (s *Screen) Pools(d *document.PoolList) {
+func (s *Screen) Pools(d *view.PoolList) {
 	s.List()
 	s.circumstances(d.Notes, nil)
 	s.poolTable(d.Pools...)
@@ -32,7 +32,7 @@ func (s *Screen) Pools(d *document.PoolList) {
 }
 
 // PoolDetails writes the details of some pools.
-func (s *Screen) PoolDetails(d *document.PoolDetails) {
+func (s *Screen) PoolDetails(d *view.PoolDetails) {
 	s.List()
 	s.circumstances(d.Notes, d.Gates)
 	for i, p := range d.Pools {
@@ -65,7 +65,7 @@ func (s *Screen) PoolDetails(d *document.PoolDetails) {
 }
 
 // newRange writes what would be outside of a new range of a pool.
-func (s *Screen) newRange(now time.Time, pool string, d *document.PoolNewRange) {
+func (s *Screen) newRange(now time.Time, pool string, d *view.PoolNewRange) {
 	s.fact("new range", fmt.Sprintf("%s, %s usable; outside: %s, %s without an allocation, %d Unrecorded", d.Range,
 		amount(d.Usable.Int), Count(len(d.Outside), "allocation"), Count(len(d.OutsideReservations), "reservation"),
 		len(d.OutsideUnrecorded)))
@@ -77,18 +77,18 @@ func (s *Screen) newRange(now time.Time, pool string, d *document.PoolNewRange) 
 			"(enable_overlapping_ranges) keep its ADDs from addresses that are in use.", d.Range, pool))
 	}
 	for _, v := range []judge.Verdict{judge.InUse, judge.Held, judge.Stale} {
-		isOf := func(a document.AllocationRow) bool { return a.Verdict == v }
+		isOf := func(a view.AllocationRow) bool { return a.Verdict == v }
 		s.rows("OUTSIDE, "+string(v), now, lists.Filter(d.Items, isOf))
 	}
 	s.Findings("OUTSIDE, Unrecorded", d.OutsideUnrecorded)
 }
 
 // poolTable writes a row for each pool, and each reason for a question mark once.
-func (s *Screen) poolTable(pools ...document.PoolUsage) {
+func (s *Screen) poolTable(pools ...view.PoolUsage) {
 	columns := []string{"POOL", "RANGE", "USABLE", "USED", "BLOCKED", "FREE", "OUTSIDE", "FILL", "STALE", "HELD",
 		"WAITING", "NETWORKS"}
 	unknown := map[string][]string{} // pools by why
-	s.Table(columns, lists.Map(pools, func(p document.PoolUsage) []string {
+	s.Table(columns, lists.Map(pools, func(p view.PoolUsage) []string {
 		usable, blocked, free, outside := "?", "?", "?", "?"
 		used, waiting := p.Used, "?" // a pod waits only for a full pool
 		if p.Unknown == "" {
@@ -124,7 +124,7 @@ func amount(n *big.Int) string {
 	return new(big.Float).SetInt(n).Text('g', 3)
 }
 
-func percent(p document.PoolUsage) string {
+func percent(p view.PoolUsage) string {
 	switch {
 	case p.Unknown != "":
 		return "?"

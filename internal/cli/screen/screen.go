@@ -13,9 +13,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -69,8 +69,8 @@ func (s *Screen) row(text string) { s.text.WriteString(text + "\n") }
 // Text writes a text behind a prefix, broken between words, with its lines aligned. A longer word stays whole.
 func (s *Screen) Text(prefix, text string) {
 	indent := utf8.RuneCountInString(prefix)
-	line, length := document.Clean(prefix), indent
-	for _, word := range strings.Fields(document.Clean(s.shorten(text))) {
+	line, length := view.Clean(prefix), indent
+	for _, word := range strings.Fields(view.Clean(s.shorten(text))) {
 		n := utf8.RuneCountInString(word)
 		if s.Width > 0 && length > indent && length+n > s.Width {
 			s.Line("%s", strings.TrimRight(line, " "))
@@ -114,7 +114,7 @@ func (s *Screen) Table(columns []string, rows [][]string, below func(row int)) {
 		var cells []string
 		for i, cell := range row {
 			if columns[i] != "" {
-				cells = append(cells, cmp.Or(document.Clean(cell), "-"))
+				cells = append(cells, cmp.Or(view.Clean(cell), "-"))
 			}
 		}
 		fmt.Fprintln(w, strings.Join(cells, "\t"))
@@ -129,7 +129,7 @@ func (s *Screen) Table(columns []string, rows [][]string, below func(row int)) {
 }
 
 // Head writes the first line of every screen: the cluster or the snapshot, and the time at which it was judged.
-func (s *Screen) Head(h document.Header) {
+func (s *Screen) Head(h view.Header) {
 	judged := "Cluster " + h.Cluster.Server
 	switch c := h.Cluster; {
 	case c.Snapshot != "":
@@ -138,10 +138,10 @@ func (s *Screen) Head(h document.Header) {
 		judged += " (context " + c.Context + ")"
 	}
 	verb := "judged"
-	if h.Kind == document.KindHistory {
+	if h.Kind == view.KindHistory {
 		verb = "read"
 	}
-	s.Line("%s, %s at %s.", document.Clean(judged), verb, h.ObservedAt.Format(time.RFC3339))
+	s.Line("%s, %s at %s.", view.Clean(judged), verb, h.ObservedAt.Format(time.RFC3339))
 }
 
 func (s *Screen) summary(r *report.Report) {
@@ -211,18 +211,18 @@ func (s *Screen) gap() {
 func (s *Screen) fact(name, text string) { s.Text(fmt.Sprintf("  %-16s ", name), text) }
 
 // Findings writes findings. Outages come first.
-func (s *Screen) Findings(title string, found []document.Finding) {
+func (s *Screen) Findings(title string, found []view.Finding) {
 	if len(found) == 0 {
 		return
 	}
 	s.Title(title, len(found))
-	rank := func(f document.Finding) int { return slices.Index(judge.Kinds(), f.Kind) }
-	found = slices.SortedStableFunc(slices.Values(found), func(a, b document.Finding) int { return rank(a) - rank(b) })
-	shown := s.shown(lists.Map(found, func(f document.Finding) string { return string(f.Kind) }))
+	rank := func(f view.Finding) int { return slices.Index(judge.Kinds(), f.Kind) }
+	found = slices.SortedStableFunc(slices.Values(found), func(a, b view.Finding) int { return rank(a) - rank(b) })
+	shown := s.shown(lists.Map(found, func(f view.Finding) string { return string(f.Kind) }))
 	for _, f := range found[:shown] {
 		prefix := fmt.Sprintf("%-18s  ", f.Kind)
 		if s.onlyRows() {
-			s.row(prefix + s.shorten(document.Clean(f.Message)))
+			s.row(prefix + s.shorten(view.Clean(f.Message)))
 		}
 		s.Text(prefix, f.Message)
 	}

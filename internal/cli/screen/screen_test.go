@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
@@ -126,10 +126,10 @@ func poolScreens(t *testing.T) (all, each string) {
 	j := Judged(Observe(sixPools()), judge.Policy{})
 	u := usage.Of(j)
 	r, h, list, details := report.OfCheck(j, &reconciler.Plan{},
-		report.Filter{}), document.Header{ObservedAt: Now}, &Screen{Width: 100},
+		report.Filter{}), view.Header{ObservedAt: Now}, &Screen{Width: 100},
 		&Screen{ConfirmAfter: 15 * time.Minute, Width: 100}
-	list.Pools(document.OfPools(h, r, u))
-	details.PoolDetails(document.OfPoolDetails(h, r, u, u.All))
+	list.Pools(view.OfPools(h, r, u))
+	details.PoolDetails(view.OfPoolDetails(h, r, u, u.All))
 	return list.String(), details.String()
 }
 
@@ -141,8 +141,8 @@ func newRangeScreen(t *testing.T) string {
 			"net1")), Pod("web-1", Carrying("10.0.0.1")), Pod("web-4", Carrying("10.0.0.4"))), judge.Policy{})
 	u, r := usage.Of(j), report.OfCheck(j, &reconciler.Plan{}, report.Filter{})
 	s := &Screen{ConfirmAfter: time.Minute, Width: 100}
-	d := document.OfPoolDetails(document.Header{ObservedAt: Now}, r, u, u.All)
-	of, err := document.NewRange("10.0.0.0/30", nil)
+	d := view.OfPoolDetails(view.Header{ObservedAt: Now}, r, u, u.All)
+	of, err := view.NewRange("10.0.0.0/30", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func unusedScreen() string {
 		j := Judged(Observe(sixPools(), Pool("red-10.5.0.0-24", "10.5.0.0/24"), more), judge.Policy{})
 		u := usage.Of(j)
 		u.KeepUnused(j)
-		d := document.OfPools(document.Header{}, report.OfCheck(j, &reconciler.Plan{}, report.Filter{}), u)
+		d := view.OfPools(view.Header{}, report.OfCheck(j, &reconciler.Plan{}, report.Filter{}), u)
 		for i := range d.Pools {
 			d.Pools[i].DeleteCommand = "delete " + d.Pools[i].Pool
 		}
@@ -174,7 +174,7 @@ func history(hasWords, isVerify bool) string {
 	by := audit.Origin{Actor: "system:serviceaccount:kube-system:ip-reconcile", Command: "serve", Run: "0a0a0a0a"}
 	alice := audit.Origin{Actor: "alice", Command: "release", Run: "0b0b0b0b"}
 	entry := audit.Entry{Key: "5", PodRef: "default/web-0", ContainerID: strings.Repeat("ab", 32), IfName: "net1"}
-	d := &document.History{Checked: 5, Records: []audit.Record{
+	d := &view.History{Checked: 5, Records: []audit.Record{
 		{Seq: 1, Time: at(0), What: audit.Paused, Origin: by, Pool: "kube-system/10.0.0.0-24",
 			Message: "pool kube-system/10.0.0.0-24 is paused by its annotation ip-reconcile.dev/paused"},
 		{Seq: 2, Time: at(1), What: audit.Refused, Origin: alice, Pool: "kube-system/10.0.0.0-24", IP: "10.0.0.5",
@@ -193,25 +193,25 @@ func history(hasWords, isVerify bool) string {
 // sysdump has a bundle with everything, and one without the cluster.
 func sysdump() string {
 	s := &Screen{Width: 100}
-	s.Sysdump(&document.Sysdump{Files: []string{"pods.json", "status.txt"},
+	s.Sysdump(&view.Sysdump{Files: []string{"pods.json", "status.txt"},
 		Manifest: snapshot.Manifest{Lists: []snapshot.ListFile{{File: "pods.json"}}}}, "a.tgz", " --agents=required")
-	s.Sysdump(&document.Sysdump{Files: []string{"manifest.json"},
+	s.Sysdump(&view.Sysdump{Files: []string{"manifest.json"},
 		Missing: []string{"objects: list pods: forbidden", "logs/a.log: refused"}}, "b.tgz", "")
 	return s.String()
 }
 
 // statusScreen has a line of each level, and an error with its steps.
 func statusScreen(s *Screen) string {
-	h := document.Header{Cluster: document.Cluster{Server: "https://10.0.0.1:6443", Context: "lab"}, ObservedAt: Now}
+	h := view.Header{Cluster: view.Cluster{Server: "https://10.0.0.1:6443", Context: "lab"}, ObservedAt: Now}
 	if !s.NoHeaders {
 		s.Head(h)
 	}
-	s.Status(document.OfStatus(h, []document.StatusLine{
-		{ID: "one", Level: document.LevelOK, Message: "All is well."},
-		{ID: "two", Level: document.LevelWarning, Message: "Somebody should know.", Next: "kubectl get b"},
-		{ID: "three", Level: document.LevelUnknown, Message: "Not known."},
-		{ID: "four", Level: document.LevelError, Message: "It does not work, " + strings.Repeat("and here is why ", 9) +
-			"and that is all.", Next: "kubectl get a", Advice: []document.Advice{{Why: "See why.", Command: "kubectl get c"}}},
+	s.Status(view.OfStatus(h, []view.StatusLine{
+		{ID: "one", Level: view.LevelOK, Message: "All is well."},
+		{ID: "two", Level: view.LevelWarning, Message: "Somebody should know.", Next: "kubectl get b"},
+		{ID: "three", Level: view.LevelUnknown, Message: "Not known."},
+		{ID: "four", Level: view.LevelError, Message: "It does not work, " + strings.Repeat("and here is why ", 9) +
+			"and that is all.", Next: "kubectl get a", Advice: []view.Advice{{Why: "See why.", Command: "kubectl get c"}}},
 	}))
 	return s.String()
 }

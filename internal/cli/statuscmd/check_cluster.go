@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
@@ -40,7 +40,7 @@ func (p *Probe) agents(ctx context.Context) (line, error) {
 			return line{}, err // without the Leases no report is fresh
 		}
 	}
-	a, holds := document.OfAgents(p.Judgement), 0
+	a, holds := view.OfAgents(p.Judgement), 0
 	text := fmt.Sprintf("%d of %d node agents have a fresh report", a.Fresh, a.Fresh+len(a.NoFreshReport))
 	if len(a.Dead) > 0 {
 		text += fmt.Sprintf(" (without the dead or deleted nodes %s)", few(a.Dead))

@@ -18,8 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -55,7 +55,7 @@ type Probe struct {
 }
 
 // line is the result of a check. The zero line is not printed.
-type line = document.StatusLine
+type line = view.StatusLine
 
 // A check makes a line. Its error becomes a line that says unknown.
 type check struct {
@@ -103,7 +103,7 @@ const (
 )
 
 // Lines reads and judges the cluster, and makes all checks.
-func (p *Probe) Lines(ctx context.Context, r *reconciler.Reconciler, cluster *kube.Cluster) []document.StatusLine {
+func (p *Probe) Lines(ctx context.Context, r *reconciler.Reconciler, cluster *kube.Cluster) []view.StatusLine {
 	p.serves, p.may, p.annotated = cluster.Serves, cluster.May, cluster.AnnotatedBy
 	judging, cancel := context.WithTimeout(ctx, judgeFor)
 	defer cancel()
@@ -118,7 +118,7 @@ func (p *Probe) Lines(ctx context.Context, r *reconciler.Reconciler, cluster *ku
 // snapshot.
 func OfJudgement(
 	ctx context.Context, j *judge.Judgement, plan *reconciler.Plan, o *flags.Common, core kubernetes.Interface,
-) []document.StatusLine {
+) []view.StatusLine {
 	p := &Probe{Core: core, Now: j.Observation.Now, Judgement: j, Plan: plan, pools: usage.Of(j),
 		namespace: o.Namespace(), leaseNamespace: o.LeaseNamespace()}
 	return p.say(ctx)
@@ -156,20 +156,20 @@ func (p *Probe) say(ctx context.Context) []line {
 }
 
 func ok(format string, args ...any) (line, error) {
-	return line{Level: document.LevelOK, Message: fmt.Sprintf(format, args...)}, nil
+	return line{Level: view.LevelOK, Message: fmt.Sprintf(format, args...)}, nil
 }
 
 func unknown(format string, args ...any) (line, error) {
-	return line{Level: document.LevelUnknown, Message: fmt.Sprintf(format, args...)}, nil
+	return line{Level: view.LevelUnknown, Message: fmt.Sprintf(format, args...)}, nil
 }
 
 // warn and fail have the command to type next.
 func warn(next, format string, args ...any) (line, error) {
-	return line{Level: document.LevelWarning, Next: next, Message: fmt.Sprintf(format, args...)}, nil
+	return line{Level: view.LevelWarning, Next: next, Message: fmt.Sprintf(format, args...)}, nil
 }
 
 func fail(next, format string, args ...any) (line, error) {
-	return line{Level: document.LevelError, Next: next, Message: fmt.Sprintf(format, args...)}, nil
+	return line{Level: view.LevelError, Next: next, Message: fmt.Sprintf(format, args...)}, nil
 }
 
 func (p *Probe) lease(ctx context.Context, name string) (*coordinationv1.Lease, error) {

@@ -27,7 +27,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
@@ -330,7 +330,7 @@ func TestStatus_UnknownSourcesAreNoAllClear(t *testing.T) {
 		p.observed(usual, c.part)
 		isOK := map[string]string{}
 		for _, l := range p.say(t.Context()) {
-			if l.Level == document.LevelOK {
+			if l.Level == view.LevelOK {
 				isOK[l.ID] = l.Message
 			}
 		}
@@ -359,7 +359,7 @@ func TestStatus_FindingsThatAreNotListed(t *testing.T) {
 // The rights that are asked for are those that the manifests give, and each of them.
 func TestStatus_PermissionsAreThoseOfTheManifests(t *testing.T) {
 	all := grants(t)
-	if l := rightsUnder(t, all); l.Level != document.LevelOK {
+	if l := rightsUnder(t, all); l.Level != view.LevelOK {
 		t.Errorf("with all rights: %s %s", l.Level, l.Message)
 	}
 	if len(all) < 40 {
@@ -380,7 +380,7 @@ func TestStatus_PermissionsAreThoseOfTheManifests(t *testing.T) {
 				verbs, cost, hasCost := strings.Cut(part, " (")
 				return strings.HasPrefix(verbs, g.verb+" "+g.resource) && hasCost && len(cost) > len("x).")
 			})
-			if l.Level != document.LevelWarning && l.Level != document.LevelError || !isNamed || l.Next == "" {
+			if l.Level != view.LevelWarning && l.Level != view.LevelError || !isNamed || l.Next == "" {
 				t.Errorf("without it: %s %s", l.Level, l.Message)
 			}
 		})
@@ -395,7 +395,7 @@ func TestStatus_PermissionsOfKindsThatAreNotServed(t *testing.T) {
 	p.may = func(_ context.Context, _ string, a authorizationv1.ResourceAttributes) (bool, error) {
 		return a.Resource != "ipamclaims" && a.Resource != "virtualmachineinstances", nil
 	}
-	if l, err := p.permissions(t.Context()); err != nil || l.Level != document.LevelOK {
+	if l, err := p.permissions(t.Context()); err != nil || l.Level != view.LevelOK {
 		t.Errorf("%s %s, %v", l.Level, l.Message, err)
 	}
 }

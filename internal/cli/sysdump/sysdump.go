@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
@@ -39,7 +39,7 @@ const (
 
 // Dump writes a bundle. What cannot be collected is in the manifest, with the cause, and all else is collected.
 type Dump struct {
-	Manifest document.Sysdump
+	Manifest view.Sysdump
 
 	out    *tar.Writer
 	packed *gzip.Writer
@@ -47,9 +47,9 @@ type Dump struct {
 }
 
 // New begins an archive.
-func New(file io.Writer, h document.Header) *Dump {
+func New(file io.Writer, h view.Header) *Dump {
 	packed := gzip.NewWriter(file)
-	return &Dump{Manifest: document.Sysdump{Header: h, Manifest: snapshot.NewManifest(), Files: []string{},
+	return &Dump{Manifest: view.Sysdump{Header: h, Manifest: snapshot.NewManifest(), Files: []string{},
 		Missing: []string{}}, out: tar.NewWriter(packed), packed: packed}
 }
 

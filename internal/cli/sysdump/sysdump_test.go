@@ -23,8 +23,8 @@ import (
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/sysdump"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 )
@@ -55,7 +55,7 @@ func ours(name, component string, restarts int32) *corev1.Pod {
 func written(t *testing.T, collect func(*sysdump.Dump)) (files map[string]string, whole []byte) {
 	t.Helper()
 	var out bytes.Buffer
-	d := sysdump.New(&out, document.NewHeader(document.KindSysdump, "v1.0.0", document.Cluster{}, Now))
+	d := sysdump.New(&out, view.NewHeader(view.KindSysdump, "v1.0.0", view.Cluster{}, Now))
 	collect(d)
 	if err := d.Close(); err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -30,15 +30,15 @@ var texts = sync.OnceValue(func() map[string]map[string]text {
 })
 
 // Find returns the meanings of a word in any case, by kind; none for an unknown word.
-func Find(word string) (found []document.Word) {
+func Find(word string) (found []view.Word) {
 	word = strings.TrimSuffix(word, "?") // of an unconfirmed verdict
 	if means := judge.RuleMeaning(strings.ToLower(word)); means != "" {
-		found = append(found, document.Word{Word: strings.ToLower(word), Kind: "rule", Means: means})
+		found = append(found, view.Word{Word: strings.ToLower(word), Kind: "rule", Means: means})
 	}
 	for _, kind := range slices.Sorted(maps.Keys(texts())) {
 		for name, t := range texts()[kind] {
 			if strings.EqualFold(name, word) {
-				found = append(found, document.Word{Word: name, Kind: kind, Means: t.Means, Do: t.Do})
+				found = append(found, view.Word{Word: name, Kind: kind, Means: t.Means, Do: t.Do})
 			}
 		}
 	}

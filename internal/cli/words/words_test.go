@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/words"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -20,7 +20,7 @@ func TestWords_Complete(t *testing.T) {
 		"address state": {"Free", "Reserved", "Excluded", "NoPool", "OutsideEveryPool", "Unknown"}, // addresses.go
 		"column":        {"USABLE", "USED", "BLOCKED", "OUTSIDE", "FILL", "WAITING"},               // of pools
 		"proof":         {"proven", "unconfirmed"},
-		"write state":   {document.Planned, document.Written},
+		"write state":   {view.Planned, view.Written},
 		"rule":          judge.RuleIDs(),
 	}
 	for _, r := range reconciler.Refusals() {

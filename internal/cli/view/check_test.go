@@ -1,0 +1,90 @@
+package view_test
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
+)
+
+func TestRun_ReleasedFromADeletedPool(t *testing.T) {
+	for _, left := range [][]Part{{Pool("10.1.0.0-24", "10.1.0.0/24")}, nil} {
+		released := Judged(Observe(UsualPool, Pod("bystander")), judge.Policy{}).Allocations
+		last := Judged(Observe(append(left, Pod("bystander"))...), judge.Policy{})
+		last.Allocations = released // as a run does that an earlier pass of which released them
+		d := view.OfRun(view.Header{}, report.OfRun(&reconciler.Result{Judgement: last, Released: released}, false,
+			report.Filter{}))
+		if len(d.Pools) != len(left) || len(d.Pools) == 1 && d.Pools[0].Allocations != 0 || len(d.Released) != 1 {
+			t.Errorf("pools %+v, released %d", d.Pools, len(d.Released))
+		}
+	}
+}
+
+// Every document of a judgement names the sources that are unknown.
+func TestUnknownSources(t *testing.T) {
+	o := Observe(UsualPool, UsualPod(Carrying("10.0.0.5")))
+	o.NADs = judge.Unknown[map[types.NamespacedName]*ippool.NAD](errors.New("list network-attachment-definitions: 403"))
+	r := report.OfCheck(Judged(o, judge.Policy{}), &reconciler.Plan{}, report.Filter{})
+	for _, d := range []any{view.OfCheck(view.Header{}, r), view.OfRun(view.Header{}, r),
+		view.OfPools(view.Header{}, r, usage.Of(r.Judgement)),
+		view.Plan{Limits: view.LimitsOf(r.Judgement)}} {
+		text, err := view.Encode("json", d)
+		var read view.Limits
+		if err = errors.Join(err, json.Unmarshal(text, &read)); err != nil {
+			t.Fatal(err)
+		}
+		if len(read.Unknown) != 1 || read.Unknown[0].Source != judge.SourceDefinitions ||
+			read.Unknown[0].Why != o.NADs.Why() || read.Unknown[0].Costs == "" ||
+			!slices.Contains(read.Unknown[0].Findings, judge.Conflict) || len(read.Notes) < 2 {
+			t.Errorf("%T: unknown %+v, notes %q", d, read.Unknown, read.Notes)
+		}
+	}
+}
+
+func TestCheck_SummaryOfFilteredPools(t *testing.T) {
+	j := Judged(Observe(UsualPool, Pool("10.1.0.0-24", "10.1.0.0/24"), Pod("bystander")), judge.Policy{})
+	d := view.OfCheck(view.Header{}, report.OfCheck(j, &reconciler.Plan{},
+		report.Filter{Pools: []string{"10.1.0.0-24"}}))
+	if d.Summary.Pools != 1 || len(d.Pools) != 1 || d.Summary.Allocations != 0 {
+		t.Errorf("%+v of %+v", d.Summary, d.Pools)
+	}
+}
+
+// A restore is in the summary for as long as releases wait for it, and what was not repaired keeps its JSON names.
+func TestRun_JSONOfARestoreAndOfWhatWasNotRepaired(t *testing.T) {
+	j := Judged(Observe(UsualPool, Pod("bystander")), judge.Policy{})
+	f := judge.Finding{Kind: judge.Unrecorded, IP: "10.0.0.9", Pool: "kube-system/10.0.0.0-24", Message: "carried"}
+	out := &reconciler.Result{Judgement: j,
+		Unrepaired: []reconciler.Unrepaired{{Finding: f, Why: reconciler.Breaker, Detail: "too many"}}}
+	for awaiting, want := range map[string]int{"worker-2": 1, "": 0} {
+		j.Restore = &judge.RestoreState{Restored: Now, Why: "resourceVersion 90 after 100"}
+		if awaiting != "" {
+			j.Restore.Awaiting = []string{awaiting}
+		}
+		text, err := view.Encode("json", view.OfRun(view.Header{}, report.OfRun(out, false, report.Filter{})))
+		var read struct {
+			Summary     struct{ Restore *struct{ Awaiting []string } }
+			NotRepaired []struct{ Kind, IP, Refusal, Detail string }
+		}
+		if err = errors.Join(err, json.Unmarshal(text, &read)); err != nil {
+			t.Fatal(err)
+		}
+		if n := read.NotRepaired; len(n) != 1 || n[0].IP != "10.0.0.9" || n[0].Refusal != "Breaker" ||
+			n[0].Detail != "too many" {
+			t.Errorf("not repaired: %+v", n)
+		}
+		if r := read.Summary.Restore; (r != nil) != (want == 1) || r != nil && !slices.Equal(r.Awaiting, []string{awaiting}) {
+			t.Errorf("awaiting %q: the summary has %+v", awaiting, r)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package explain
+
+import (
+	"net/netip"
+	"slices"
+
+	"go4.org/netipx"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
+)
+
+// Addresses returns the state of each address, in each pool of the judgement that has it in its range. An address that
+// a pod or Node has is not Free, whatever assigned it.
+func Addresses(j *judge.Judgement, pools *usage.Pools, asked []netip.Addr) (rows []view.AddressState) {
+	runs := map[*usage.Pool][]view.AddressRun{}
+	carriers := carriersOf(j.Observation, asked...)
+	for _, addr := range asked {
+		outside := true
+		for _, p := range pools.All {
+			if p.Problem != "" || !p.Range.Contains(addr) {
+				continue
+			}
+			outside = false
+			if runs[p] == nil {
+				runs[p] = Runs(j, p)
+			}
+			i, isFirst := slices.BinarySearchFunc(runs[p], addr, func(r view.AddressRun, a netip.Addr) int {
+				return r.First.Compare(a)
+			})
+			if !isFirst {
+				i--
+			}
+			run := runs[p][i]
+			row := view.AddressState{IP: addr.String(), State: run.State, Pool: p.Ref(), PodRef: run.PodRef}
+			row.CarriedBy = in(p, carriers[addr])
+			mayBeFree := row.State == "Free" || row.State == "Unknown" && p.Unknown == ""
+			if mayBeFree && len(row.CarriedBy) > 0 {
+				row.State = "InUse"
+			}
+			rows = append(rows, row)
+		}
+		if outside {
+			rows = append(rows, view.AddressState{IP: addr.String(), State: stateOfOutside(j.Observation, addr),
+				CarriedBy: in(nil, carriers[addr])})
+		}
+	}
+	return rows
+}
+
+// stateOfOutside is the state of an address that no pool has in its range. An ADD creates a pool of a definition, or of
+// the next node's slice, where there is none.
+func stateOfOutside(o *judge.Observation, addr netip.Addr) string {
+	definitions, isKnown := o.NADs.Get()
+	if !isKnown {
+		return "Unknown"
+	}
+	for _, nad := range definitions {
+		for _, n := range nad.Networks {
+			if slices.ContainsFunc(n.Ranges, func(r netip.Prefix) bool { return r.Contains(addr) }) {
+				return "NoPool"
+			}
+		}
+	}
+	return "OutsideEveryPool"
+}
+
+// stateOfFree is the state of addresses of which nothing shows a use: Free, or Unknown while a source is unknown that
+// may show one. Reservations keep addresses from ADDs, and findings show what pods and sandboxes carry unrecorded.
+func stateOfFree(o *judge.Observation, p *usage.Pool) string {
+	usesOverlaps := slices.ContainsFunc(p.Definitions, func(d *usage.Definition) bool { return d.Network.Overlapping })
+	if usesOverlaps && !o.Reservations.IsKnown() || slices.Contains(o.UnknownKinds(), judge.Unrecorded) {
+		return "Unknown"
+	}
+	return "Free"
+}
+
+// Runs returns the states of all addresses in the range of a pool, in their order.
+func Runs(j *judge.Judgement, p *usage.Pool) (runs []view.AddressRun) {
+	if p.Problem != "" {
+		return nil
+	}
+	recorded := map[netip.Addr]view.AddressRun{}
+	for _, addr := range j.Unrecorded()[p.Ref()] {
+		recorded[addr] = view.AddressRun{State: "InUse"}
+	}
+	for _, f := range j.Findings {
+		if addr, err := netip.ParseAddr(f.IP); f.Kind == judge.Unrecorded && f.Pool == p.Ref() && err == nil {
+			recorded[addr] = view.AddressRun{State: "InUse", PodRef: f.Pods[0]}
+		}
+	}
+	for _, it := range j.Allocations {
+		if it.Pool == p.Pool {
+			recorded[it.Address()] = view.AddressRun{State: it.Verdict.String(), PodRef: it.PodRef(),
+				Reason: it.Reason.String()}
+		}
+	}
+	var rest netipx.IPSetBuilder
+	rest.AddPrefix(p.Range.Prefix())
+	for addr, run := range recorded {
+		if p.Range.Contains(addr) {
+			run.First = addr
+			runs = append(runs, run)
+			rest.Remove(addr)
+		}
+	}
+	// take moves the addresses of a set from rest to the runs.
+	take := func(set *netipx.IPSet, state string) {
+		of, _ := rest.IPSet() // of valid sets, which give no error
+		var both netipx.IPSetBuilder
+		both.AddSet(of)
+		both.Intersect(set)
+		found, _ := both.IPSet()
+		for _, r := range found.Ranges() {
+			runs = append(runs, view.AddressRun{First: r.From(), Last: r.To(), State: state})
+		}
+		rest.RemoveSet(found)
+	}
+	all, _ := rest.IPSet()
+	if p.Unknown != "" {
+		take(all, "Unknown")
+	} else {
+		take(p.FreeAddresses, stateOfFree(j.Observation, p))
+		for _, d := range p.Definitions {
+			take(d.Usable, "Reserved")
+		}
+		take(all, "Excluded")
+	}
+	slices.SortFunc(runs, func(a, b view.AddressRun) int { return a.First.Compare(b.First) })
+	return runs
+}

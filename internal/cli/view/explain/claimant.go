@@ -1,0 +1,67 @@
+package explain
+
+import (
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+)
+
+// Conflicts returns who carries the addresses of a judgement's conflicts, for at most some of the findings on them.
+func Conflicts(j *judge.Judgement, most int) []view.Conflict {
+	of := *j
+	of.Findings = lists.Filter(j.Findings, func(f judge.Finding) bool { return f.Kind == judge.Conflict })
+	of.Findings = of.Findings[:min(len(of.Findings), most)]
+	a := &answer{q: Question{Judgement: j}, Report: &report.Report{Judgement: &of}}
+	return lists.Map(a.conflictsOf(), func(c *conflict) view.Conflict { return c.Conflict })
+}
+
+// claimant returns the pod that the claimant of some evidence is, or whose sandbox it is; nil for any other claimant.
+func (a *answer) claimant(ev *judge.Evidence) *view.ConflictCarrier {
+	if ev == nil {
+		return nil
+	}
+	kind, rest, _ := strings.Cut(ev.Rival, " ")
+	name, _, _ := strings.Cut(rest, " ")
+	var p *party
+	switch kind {
+	case "pod":
+		namespace, pod, _ := strings.Cut(name, "/")
+		p = a.partyOf(types.NamespacedName{Namespace: namespace, Name: pod}, "", view.ConflictCarrier{})
+	case "sandbox":
+		p = a.partyBySandbox(name, ev.RivalNode())
+	}
+	if p == nil {
+		return nil
+	}
+	return &p.ConflictCarrier
+}
+
+// partyBySandbox returns the pod of a sandbox or attachment in the report of a node; nil if the report has none.
+func (a *answer) partyBySandbox(id, node string) *party {
+	of := func(namespace, name, uid string, since metav1.Time) *party {
+		return a.partyOf(types.NamespacedName{Namespace: namespace, Name: name}, uid,
+			view.ConflictCarrier{Node: node, ContainerID: id, Since: report.When(since.Time)})
+	}
+	for _, r := range a.Observation.Reports.Or(nil) {
+		if r.Name != node {
+			continue
+		}
+		for _, b := range r.Sandboxes {
+			if b.ID == id {
+				return of(b.Namespace, b.Name, b.UID, b.CreatedAt)
+			}
+		}
+		for _, b := range r.Attachments {
+			if b.ID == id {
+				return of(b.Namespace, b.Name, b.UID, b.Since)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,163 @@
+// Package explain explains an address, a pod, a node or a pool by a judgement and a plan. It does no I/O. Package view
+// has the types, and package screen makes text of them.
+package explain
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
+)
+
+// Question has the inputs of an explanation.
+type Question struct {
+	Subject   Subject
+	Judgement *judge.Judgement
+	Plan      *reconciler.Plan
+	Recent    reconciler.BreakerState
+	Advisor   advice.Advisor
+	// Filter picks what is explained of the subject; nil picks all of it.
+	Filter *report.Filter
+	// Snapshot is true for a snapshot, which may lack namespaces.
+	Snapshot bool
+}
+
+type answer struct {
+	*report.Report // about the subject
+	q              Question
+	pools          *usage.Pools // of the judgement
+	d              *view.Explanation
+	conflicts      map[string]bool          // addresses with a conflict
+	endsConflict   map[string][]view.Advice // the steps, by address; of a subject that is an address or pod
+	exported       map[string]bool          // namespaces of which a snapshot has pods; nil for a cluster
+}
+
+// Answer explains a subject. The document has no Header.
+func Answer(q Question) (*report.Report, *view.Explanation) {
+	pools := usage.Of(q.Judgement)
+	q.Advisor = advisorOf(q.Advisor, q.Judgement)
+	d := &view.Explanation{
+		Subject: view.Subject{Kind: string(q.Subject.Kind), Name: q.Subject.String()},
+		Missing: []string{}, Carriers: []view.Carrier{}, Pods: podsOf(q.Judgement, q.Subject, pools),
+		RecentReleases: view.RecentOf(q.Recent),
+	}
+	if q.Filter == nil {
+		q.Filter = pick(q.Judgement, q.Subject, d.Pods)
+	}
+	a := &answer{q: q, pools: pools, d: d, Report: report.OfCheck(q.Judgement, q.Plan, *q.Filter),
+		conflicts: map[string]bool{}}
+	for _, f := range q.Judgement.Findings {
+		a.conflicts[f.IP] = a.conflicts[f.IP] || f.Kind == judge.Conflict
+	}
+	if q.Snapshot {
+		a.exported = map[string]bool{}
+		for name := range a.Observation.Pods {
+			a.exported[name.Namespace] = true
+		}
+	}
+	d.Conflicts = []view.Conflict{}
+	if q.Subject.Kind == Address || q.Subject.Kind == Pod {
+		all := a.conflictsOf()
+		d.Conflicts = lists.Map(all, func(c *conflict) view.Conflict { return c.Conflict })
+		a.endsConflict = a.endings(all)
+	}
+	d.Check = *view.OfCheck(view.Header{}, a.Report)
+	d.Filter = nil // the subject says it
+	asked := lists.Filter(pools.All, func(p *usage.Pool) bool { return q.Filter.Pool(p.Ref()) })
+	d.PoolUsage = lists.Map(asked, view.OfPool)
+	d.Items = lists.Map(a.Items(), a.item)
+	d.Nodes = lists.Map(a.nodeNames(), a.node)
+	if r := a.Restore; r != nil {
+		d.Restore = view.RestoreOf(r)
+	}
+	if s := q.Subject; s.Kind == Address {
+		for _, c := range carriersOf(a.Observation, s.Address)[s.Address] {
+			if len(d.Carriers) < maxCarriers && !a.denies(c, s.Address) {
+				d.Carriers = append(d.Carriers, c.Carrier)
+			}
+		}
+	}
+	d.Found = a.found()
+	d.Advice = lists.Clone(append(a.missing(), a.advise()...))
+	return a.Report, d
+}
+
+// denies reports whether a fresh report shows that a carrier does not have an address that its network-status names. A
+// report has the addresses of whereabouts only.
+func (a *answer) denies(c carrier, addr netip.Addr) bool {
+	namespace, name, _ := strings.Cut(c.Name, "/")
+	pod := a.Observation.Pods[types.NamespacedName{Namespace: namespace, Name: name}]
+	return c.definition != nil && pod != nil && a.q.Judgement.Index().Denies(pod, addr)
+}
+
+func (a *answer) found() bool {
+	switch d := a.d; d.Subject.Kind {
+	case string(Pool):
+		return len(d.PoolUsage) > 0
+	case string(Node):
+		if n := d.Nodes[0]; n.InAPI || n.Report != nil || n.Agent != "" {
+			return true
+		}
+	}
+	return len(a.d.Items)+len(a.Findings)+len(a.d.Pods)+len(a.d.Carriers) > 0
+}
+
+// missing adds sentences about what does not exist, and returns steps about what may be meant instead.
+func (a *answer) missing() (steps []view.Advice) {
+	s, d := a.q.Subject, a.d
+	add := func(format string, args ...any) { d.Missing = append(d.Missing, fmt.Sprintf(format, args...)) }
+	switch {
+	case s.Kind == Address && len(d.Items) == 0:
+		for _, row := range Addresses(a.q.Judgement, a.pools, []netip.Addr{s.Address}) {
+			if row.Pool == "" {
+				add("%s is in the range of no pool (%s), and has no reservation.", s.Address, row.State)
+				continue
+			}
+			if a.isUnsupported(row.Pool) {
+				add("Whether pool %s has an allocation for %s is unknown.", row.Pool, s.Address)
+				continue
+			}
+			add("%s is recorded in no pool and has no reservation. In pool %s it is %s.", s.Address, row.Pool, row.State)
+		}
+		if len(d.Carriers) > 0 {
+			return nil
+		}
+		if len(d.PoolUsage) > 0 {
+			return a.steps("more", "free addresses", advice.Facts{Names: map[string]string{"ip": s.Address.String()}})
+		}
+	case d.Found:
+	case s.Kind == Pod:
+		add("Pod %s does not exist, no report has a sandbox of it, and nothing is recorded for it.", s.ref())
+		if slices.ContainsFunc(a.Observation.Pools, func(p *ippool.Pool) bool { return p.Ref() == s.ref() }) {
+			add("A pool has that name.")
+			return a.steps("more", "pool", advice.Facts{Names: map[string]string{"pool": s.ref()}})
+		}
+	case s.Kind == Node:
+		add("Node %s is unknown: it has no Node object and no report, and no recorded sandbox may run there.", s.Name)
+	case s.Kind == Pool:
+		add("%s does not exist. whereabouts creates a pool at the first ADD of its network.", s)
+		for _, f := range a.q.Judgement.Findings {
+			if f.Repair != nil && f.Repair.NewPool && s.isPool(f.Repair.Pool) {
+				add("%s.", f.Message)
+			}
+		}
+	}
+	return nil
+}
+
+func (a *answer) isUnsupported(pool string) bool {
+	return slices.ContainsFunc(a.Observation.Pools, func(p *ippool.Pool) bool {
+		return p.Unsupported != "" && p.Ref() == pool
+	})
+}

@@ -1,0 +1,187 @@
+package view
+
+import (
+	"math/big"
+	"strings"
+
+	"go4.org/netipx"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
+)
+
+// PoolList is the document of pools for all pools.
+type PoolList struct {
+	Header
+	Circumstances
+	Pools []PoolUsage `json:"pools"` // the fullest first
+}
+
+// PoolDetails is the document of pools for some pools.
+type PoolDetails struct {
+	Header
+	Circumstances
+	Pools []PoolDetail `json:"pools"`
+}
+
+// PoolUsage is how full a pool is. Unknown values are null, and the field unknown says why.
+type PoolUsage struct {
+	Pool  string `json:"pool"`
+	Range string `json:"range"`
+	// Usable is the number of addresses that can be assigned from an empty pool. Beyond 2^53-1 it is a string of digits.
+	Usable *Count `json:"usable"`
+	// Used is the number of allocations, including those of addresses that are not usable.
+	Used int `json:"used"`
+	// Outside is the part of used that is of no usable address: usable = used - outside + blocked + free.
+	Outside *int `json:"outside"`
+	// Blocked is the number of usable addresses that have no allocation and are not free, in the form of usable: they have
+	// a reservation, or a pod carries them.
+	Blocked *Count `json:"blocked"`
+	// Free is the number of usable addresses that can be assigned now, in the form of usable.
+	Free *Count `json:"free"`
+	// Fill is the part of the usable addresses that is not free, 0 to 1; null also where none is usable.
+	Fill  *float64 `json:"fill"`
+	InUse int      `json:"inUse"`
+	Held  int      `json:"held"`
+	Stale int      `json:"stale"`
+	// Stopped is the part of held that IPAMClaims keep for stopped virtual machines.
+	Stopped int `json:"stopped"`
+	// Waiting are the pods that cannot start because the pool is full.
+	Waiting []string `json:"waiting"`
+	// Networks are the NetworkAttachmentDefinitions that use the pool.
+	Networks []string `json:"networks"`
+	// Unknown says why usable, blocked, outside and free are null; absent where they are not.
+	Unknown string `json:"unknown,omitempty"`
+	// DeleteCommand tests that the pool is empty, and then deletes it. It is absent without --unused.
+	DeleteCommand string `json:"deleteCommand,omitempty"`
+}
+
+// PoolDetail has the details of one pool.
+type PoolDetail struct {
+	PoolUsage
+	Definitions []PoolDefinition `json:"definitions"`
+	// Namespaces and Workloads are those with the most allocations, at most 10 of each.
+	Namespaces []usage.Owner `json:"namespaces"`
+	Workloads  []usage.Owner `json:"workloads"`
+	// FreeRanges are the lowest free ranges, "10.0.0.5-10.0.0.9" or a single address, at most 20; empty where unknown.
+	FreeRanges []string `json:"freeRanges"`
+	// MoreFreeRanges is the number of free ranges beyond those.
+	MoreFreeRanges int `json:"moreFreeRanges"`
+	// StaleEntries are as in check.
+	StaleEntries []AllocationRow `json:"staleEntries"`
+	// NewRange is absent without --new-range.
+	NewRange *PoolNewRange `json:"newRange,omitempty"`
+}
+
+// PoolNewRange is what another range would mean for a pool.
+type PoolNewRange struct {
+	// Range and Exclude are as in a NetworkAttachmentDefinition.
+	Range   string   `json:"range"`
+	Exclude []string `json:"exclude"`
+	// Usable is the number of addresses that can be assigned from an empty pool of the range.
+	Usable Count `json:"usable"`
+	// OtherPool is true where whereabouts uses another pool for the range. That one has none of the allocations.
+	OtherPool bool `json:"otherPool"`
+	// Outside are the allocations whose address the range does not assign, or is uncertain.
+	Outside []AllocationRow `json:"outside"`
+	// OutsideReservations are the reservations without an allocation whose address the range does not assign.
+	OutsideReservations []ReservationRow `json:"outsideReservations"`
+	// OutsideUnrecorded are the findings Unrecorded on addresses of the pool that the range does not assign.
+	OutsideUnrecorded []Finding `json:"outsideUnrecorded"`
+	// Unknown has a sentence for each thing because of which more may be outside than is listed.
+	Unknown []string `json:"unknown"`
+	// Items are the rows of Outside and OutsideReservations.
+	Items []AllocationRow `json:"-"`
+}
+
+// HasOutside reports whether something is outside of the range, or may be.
+func (d *PoolNewRange) HasOutside() bool {
+	return len(d.Items)+len(d.OutsideUnrecorded)+len(d.Unknown) > 0
+}
+
+// PoolDefinition has the addresses that one NetworkAttachmentDefinition assigns from a pool.
+type PoolDefinition struct {
+	Name       string   `json:"name"`
+	Usable     Count    `json:"usable"`
+	Ranges     []string `json:"ranges"` // at most 20
+	MoreRanges int      `json:"moreRanges"`
+}
+
+// Count is a number of addresses. In JSON it is a number up to 2^53-1, and a string of digits beyond that.
+type Count struct{ *big.Int }
+
+// MarshalJSON implements json.Marshaler.
+func (c Count) MarshalJSON() ([]byte, error) {
+	if c.BitLen() <= 53 {
+		return []byte(c.String()), nil
+	}
+	return []byte(`"` + c.String() + `"`), nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *Count) UnmarshalJSON(text []byte) error {
+	c.Int = new(big.Int)
+	return c.UnmarshalText([]byte(strings.Trim(string(text), `"`)))
+}
+
+// OfPools returns the document of pools for all pools.
+func OfPools(h Header, r *report.Report, u *usage.Pools) *PoolList {
+	return &PoolList{Header: h, Circumstances: poolCircumstances(r, u), Pools: lists.Map(u.All, OfPool)}
+}
+
+// OfPoolDetails returns the document of pools for some pools.
+func OfPoolDetails(h Header, r *report.Report, u *usage.Pools, pools []*usage.Pool) *PoolDetails {
+	detail := func(p *usage.Pool) PoolDetail {
+		d := PoolDetail{
+			PoolUsage: OfPool(p), Definitions: lists.Map(p.Definitions, ofDefinition), FreeRanges: []string{},
+			Namespaces: lists.Clone(p.ByNamespace()), Workloads: lists.Clone(u.ByWorkload(p)),
+			StaleEntries: lists.Map(p.StaleEntries, func(it *judge.Item) AllocationRow { return OfItem(r, it) }),
+		}
+		if free := p.FreeAddresses; free != nil {
+			d.FreeRanges, d.MoreFreeRanges = ranges(free)
+		}
+		return d
+	}
+	return &PoolDetails{Header: h, Circumstances: poolCircumstances(r, u), Pools: lists.Map(pools, detail)}
+}
+
+func poolCircumstances(r *report.Report, u *usage.Pools) Circumstances {
+	c := circumstances(r)
+	c.Notes = append(c.Notes, u.Notes...)
+	return c
+}
+
+// OfPool returns the usage of a pool.
+func OfPool(p *usage.Pool) PoolUsage {
+	d := PoolUsage{Pool: p.Ref(), Range: p.RangeText, Used: p.Used, InUse: p.InUse, Held: p.Held, Stale: p.Stale,
+		Stopped: p.Stopped, Waiting: lists.Map(p.Waiting, types.NamespacedName.String),
+		Networks: p.Networks(), Unknown: p.Unknown}
+	if p.Unknown == "" {
+		d.Usable, d.Free, d.Blocked, d.Outside = &Count{p.Usable}, &Count{p.Free}, &Count{p.Blocked}, &p.Outside
+	}
+	if fill, ok := p.Fill(); ok {
+		d.Fill = &fill
+	}
+	return d
+}
+
+func ofDefinition(n *usage.Definition) PoolDefinition {
+	texts, more := ranges(n.Usable)
+	return PoolDefinition{n.String(), Count{ippool.Size(n.Usable)}, texts, more}
+}
+
+// ranges returns the first 20 ranges of a set, and the number of the others.
+func ranges(set *netipx.IPSet) (texts []string, more int) {
+	all := set.Ranges()
+	first := all[:min(len(all), 20)]
+	return lists.Map(first, func(r netipx.IPRange) string {
+		if r.From() == r.To() {
+			return r.From().String()
+		}
+		return r.String()
+	}), len(all) - len(first)
+}

@@ -1,0 +1,82 @@
+package view
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+)
+
+// The states of a WriteRow that was, or will be, written.
+const (
+	Planned = "Planned"
+	Written = "Written"
+)
+
+// WriteRow is an allocation or a reservation that is written because of a finding.
+type WriteRow struct {
+	Kind judge.Kind `json:"kind"`
+	IP   string     `json:"ip"`
+	Pool string     `json:"pool"`
+	// PodRef, ContainerID and IfName are what is written.
+	PodRef      string `json:"podRef"`
+	ContainerID string `json:"containerID"`
+	IfName      string `json:"ifName"`
+	Instead     string `json:"instead"` // the podref of what is replaced, "" for nothing
+	Node        string `json:"node"`
+	// State is Planned, Written, or the reason why it was not written: Paused, Breaker, WriteFailed and so on.
+	State   string `json:"state"`
+	Message string `json:"message"`
+}
+
+// Writes lists what was written, was not, or will be, by pool, then address.
+func Writes(out *reconciler.Result) []WriteRow {
+	rows, has := []WriteRow{}, map[string]bool{}
+	add := func(f *judge.Finding, state, message string) {
+		if f.Repair != nil && !has[reconciler.RepairKey(f)] {
+			has[reconciler.RepairKey(f)] = true
+			rows = append(rows, writeRow(f, state, message))
+		}
+	}
+	for i := range out.Repaired {
+		add(&out.Repaired[i], Written, out.Repaired[i].Message)
+	}
+	for i := range out.Unrepaired {
+		add(&out.Unrepaired[i].Finding, string(out.Unrepaired[i].Why), out.Unrepaired[i].Detail)
+	}
+	for i := range out.Findings {
+		f := &out.Findings[i]
+		if f.Repair != nil && (f.Repair.Pool.Paused || out.Observation.Paused) {
+			add(f, string(reconciler.Paused), "paused by an annotation")
+		}
+		if f.Repair != nil && !has[reconciler.RepairKey(f)] {
+			add(f, Planned, f.Message)
+			if r := out.Index().ReservationOf(f); r != nil {
+				add(r, Planned, r.Message)
+			}
+		}
+	}
+	address := func(row WriteRow) netip.Addr {
+		addr, _ := netip.ParseAddr(row.IP)
+		return addr
+	}
+	slices.SortStableFunc(rows, func(a, b WriteRow) int {
+		return cmp.Or(cmp.Compare(a.Pool, b.Pool), address(a).Compare(address(b)))
+	})
+	return rows
+}
+
+func writeRow(f *judge.Finding, state, message string) WriteRow {
+	w := f.Repair
+	row := WriteRow{Kind: f.Kind, IP: f.IP, Pool: f.Pool, PodRef: w.PodRef, ContainerID: w.ContainerID, IfName: w.IfName,
+		Node: w.Node, State: state, Message: message}
+	switch {
+	case w.Previous != nil:
+		row.Instead = w.Previous.PodRef
+	case w.PreviousReservation != nil:
+		row.Instead = w.PreviousReservation.PodRef
+	}
+	return row
+}
