@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/statuscmd"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
@@ -59,7 +58,7 @@ To see changes, run it under watch(1), as in the examples, or open the page of
 			if err := o.checkNames(j.Observation); err != nil {
 				return err // no empty report, as of a healthy cluster
 			}
-			return o.printReport(ctx, report.OfCheck(j, r.Plan(ctx, j), o.filter))
+			return o.printReport(ctx, view.Pick(j, r.Plan(ctx, j), o.filter))
 		},
 	}
 	o.add(c.Flags(), "warn")
@@ -101,9 +100,9 @@ and without a terminal to ask on, run does nothing: exit code 2.
 			if err != nil {
 				return err
 			}
-			rep := report.OfRun(out, o.DryRun, o.filter)
+			rep := view.PickRun(out, o.DryRun, o.filter)
 			if o.snapshot != "" {
-				if rep.Requests, err = report.RequestsOf(out); err != nil {
+				if rep.Requests, err = view.RequestsOf(out); err != nil {
 					return err
 				}
 			}
@@ -146,7 +145,7 @@ func (o *options) askToRun(ctx context.Context, r *reconciler.Reconciler) error 
 	if err != nil {
 		return err
 	}
-	rep := report.OfRun(out, true, o.filter)
+	rep := view.PickRun(out, true, o.filter)
 	var does []string
 	if n := len(rep.Releasable()); n > 0 {
 		does = append(does, "release "+screen.Count(n, "stale item"))
@@ -170,7 +169,7 @@ func dryRunOf(ctx context.Context, r *reconciler.Reconciler) (*reconciler.Result
 
 // printReport prints the report of check, run or apply, which fails by --fail-on. A filter that names nothing is an
 // error at the end of a run, since it may have released other items.
-func (o *options) printReport(ctx context.Context, r *report.Report) error {
+func (o *options) printReport(ctx context.Context, r *view.Picked) error {
 	err := cmp.Or(o.printRun(ctx, r, false), o.checkNames(r.Observation))
 	if err == nil && o.fails.Fails(r) {
 		return errUnresolved
@@ -178,7 +177,7 @@ func (o *options) printReport(ctx context.Context, r *report.Report) error {
 	return err
 }
 
-func (o *options) printRun(ctx context.Context, r *report.Report, isUnresolved bool) error {
+func (o *options) printRun(ctx context.Context, r *view.Picked, isUnresolved bool) error {
 	a := answer{
 		kind: view.KindCheck, at: r.Observation.Now, notes: r.Notes(), isUnresolved: isUnresolved,
 		document: func(h view.Header) any { return view.OfCheck(h, r) },

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view/explain"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/words"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
@@ -31,11 +31,11 @@ const (
 
 // fixedCompletions completes the values of flags that are the same for each cluster, and the contexts of a kubeconfig.
 func fixedCompletions(c *cobra.Command) {
-	reasons := slices.Concat(judge.ReasonNames(), report.Kinds())
+	reasons := slices.Concat(judge.ReasonNames(), view.Kinds())
 	for flag, values := range map[string][]string{
 		"log-level": {"debug", "info", "warn", "error"}, "log-format": {"text", "json"}, "agents": {"auto", "required"},
-		"output": append(outputs(), jsonPathPrefix), "verdict": report.Verdicts(), "reason": reasons,
-		"fail-on": slices.Concat(report.Verdicts(), reasons, []string{report.FailOnNothing}), "dry-run": {"none", "client"},
+		"output": append(outputs(), jsonPathPrefix), "verdict": view.Verdicts(), "reason": reasons,
+		"fail-on": slices.Concat(view.Verdicts(), reasons, []string{view.FailOnNothing}), "dry-run": {"none", "client"},
 		"override": judge.OverridableReasons(),
 	} {
 		// The error is for a command without the flag.

@@ -15,7 +15,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/suggest"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
@@ -100,7 +99,7 @@ func (o *options) explain(ctx context.Context, namespace string, args []string) 
 	if err != nil {
 		return err
 	}
-	var reports []*report.Report
+	var reports []*view.Picked
 	var explained []view.Explanation
 	for _, s := range subjects {
 		if s, err = s.Resolve(j); err != nil {
@@ -225,7 +224,7 @@ func (o *options) explainFile(ctx context.Context, file string) error {
 
 // explainJudged answers a question about a judgement. The question has the subject, and what to pick of it.
 func (o *options) explainJudged(ctx context.Context, r *reconciler.Reconciler, j *judge.Judgement,
-	q explain.Question) (*report.Report, *view.Explanation,
+	q explain.Question) (*view.Picked, *view.Explanation,
 ) {
 	q.Judgement, q.Plan, q.Advisor, q.Snapshot = j, r.Plan(ctx, j), o.advisor(), o.snapshot != ""
 	recent, err := r.Breaker(ctx, j)

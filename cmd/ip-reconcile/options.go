@@ -18,7 +18,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/clusterflags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/memory"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/statuscmd"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/suggest"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
@@ -53,8 +52,8 @@ type selection struct {
 	addresses, verdicts, failOn []string
 	allNamespaces, all          bool
 
-	filter report.Filter
-	fails  report.FailOn
+	filter view.Filter
+	fails  view.FailOn
 }
 
 // add adds the flags. failOn is the default of --fail-on in words.
@@ -91,7 +90,7 @@ func (s *selection) check() (err error) {
 	for i, name := range s.filter.Nodes {
 		s.filter.Nodes[i] = explain.NameOf(explain.Node, name)
 	}
-	s.fails, err = report.NewFailOn(s.failOn)
+	s.fails, err = view.NewFailOn(s.failOn)
 	return err
 }
 
@@ -286,7 +285,7 @@ func (s *selection) checkNames(o *judge.Observation) error {
 		nodes.Insert(r.Name)
 	}
 	isPool := func(name string) bool {
-		is := report.Filter{Pools: []string{name}}
+		is := view.Filter{Pools: []string{name}}
 		return slices.ContainsFunc(o.Pools, func(p *ippool.Pool) bool { return is.Pool(p.Ref()) })
 	}
 	pools := sets.New[string]()

@@ -13,7 +13,6 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/planfile"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/suggest"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
@@ -89,7 +88,7 @@ func (o *options) plan(ctx context.Context, file string) error {
 		return planfile.ErrNoUID
 	}
 	items := planfile.Select(out)
-	rep := report.OfRun(out, true, o.filter)
+	rep := view.PickRun(out, true, o.filter)
 	a := answer{
 		kind: view.KindPlan, at: out.Observation.Now, notes: rep.Notes(),
 		document: func(h view.Header) any {
@@ -189,5 +188,5 @@ func (o *options) apply(ctx context.Context, file string, maxAge time.Duration) 
 		return err
 	}
 	p.Complete(out)
-	return o.printReport(ctx, report.OfRun(out, false, o.filter))
+	return o.printReport(ctx, view.PickRun(out, false, o.filter))
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
@@ -112,11 +111,11 @@ func (o *poolsOptions) pools(ctx context.Context, args []string) error {
 		return fmt.Errorf("no pool has the name or range %q, or this address in its range: %s", args[0], all.Known())
 	}
 	names := lists.Map(pools, (*usage.Pool).Ref)
-	var only report.Filter // of one pool: gates against releases in other pools are no answer
+	var only view.Filter // of one pool: gates against releases in other pools are no answer
 	if len(args) > 0 {
 		only.Pools = names
 	}
-	rep := report.OfCheck(j, r.Plan(ctx, j), only)
+	rep := view.Pick(j, r.Plan(ctx, j), only)
 	a := answer{kind: view.KindPools, at: j.Observation.Now, notes: append(rep.Notes(), all.Notes...),
 		names: func() []string { return names }}
 	if len(args) == 0 {

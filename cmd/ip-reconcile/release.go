@@ -12,7 +12,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/planfile"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view/explain"
@@ -145,7 +144,7 @@ func (o *byHand) check(ctx context.Context, r *reconciler.Reconciler) (err error
 		if len(found) == 0 {
 			o.missing = append(o.missing, fmt.Sprintf("%s: nothing to release is recorded\n", s))
 		}
-		for _, it := range lists.Filter(found, report.OwnRow) {
+		for _, it := range lists.Filter(found, view.OwnRow) {
 			if !isSelected[it.ID()] { // several subjects may have it
 				isSelected[it.ID()] = true
 				o.selected = append(o.selected, it)
@@ -157,7 +156,7 @@ func (o *byHand) check(ctx context.Context, r *reconciler.Reconciler) (err error
 		o.filter.Addresses = append(o.filter.Addresses, it.Address()) // picks the findings
 		all = append(all, it.Related()...)
 	}
-	ids := report.IDs(all)
+	ids := view.IDs(all)
 	o.filter.Has = func(it *judge.Item) bool { return ids[it.ID()] }
 	return nil
 }
@@ -194,7 +193,7 @@ func (o *byHand) release(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	isReleased := report.IDs(out.Released)
+	isReleased := view.IDs(out.Released)
 	for _, it := range out.StaleItems() {
 		if printed.Has(it) && !isAgreed(printed, it) {
 			out.Refused = append(out.Refused, reconciler.Refused{Item: it, Gate: reconciler.Gate{Why: reconciler.Changed,
@@ -202,7 +201,7 @@ func (o *byHand) release(ctx context.Context) error {
 		}
 	}
 	remains := func(it *judge.Item) bool { return !isReleased[it.ID()] }
-	return o.printRun(ctx, report.OfRun(out, false, o.filter),
+	return o.printRun(ctx, view.PickRun(out, false, o.filter),
 		len(o.missing) > 0 || slices.ContainsFunc(o.selected, remains))
 }
 
@@ -227,7 +226,7 @@ func (o *byHand) consent(ctx context.Context, r *reconciler.Reconciler) error {
 	if err != nil {
 		return err
 	}
-	return o.printRun(ctx, report.OfRun(out, true, o.filter), true)
+	return o.printRun(ctx, view.PickRun(out, true, o.filter), true)
 }
 
 // show prints the evidence, and asks. It reports whether to release.
@@ -238,7 +237,7 @@ func (o *byHand) show(ctx context.Context, r *reconciler.Reconciler) (releases b
 	})
 	can := lists.Filter(rep.Pick(judge.Stale), rep.CanRelease)
 	asserted := lists.Filter(can, (*judge.Item).IsOverridden)
-	counts := fmt.Sprintf("%d of %s", len(can), screen.Count(len(lists.Filter(rep.Items(), report.OwnRow)), "item"))
+	counts := fmt.Sprintf("%d of %s", len(can), screen.Count(len(lists.Filter(rep.Items(), view.OwnRow)), "item"))
 	if len(asserted) > 0 {
 		counts += fmt.Sprintf(" (%d because you assert that nothing uses the address)", len(asserted))
 	}

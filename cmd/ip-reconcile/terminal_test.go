@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/planfile"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -84,7 +84,7 @@ func planAndApply(t *testing.T) (planned, question, applied string) {
 	}
 	out.Refused = nil
 	p.Complete(out)
-	rep := report.OfRun(out, false, report.Filter{Has: p.Has})
+	rep := view.PickRun(out, false, view.Filter{Has: p.Has})
 	if err := o.printRun(t.Context(), rep, true); !errors.Is(err, errUnresolved) {
 		t.Error(err)
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view/explain"
@@ -108,9 +107,9 @@ func (v *View) overview(ctx context.Context) *Overview {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	lines = explain.OfStatus(v.Advisor, v.Judgement, lines)
-	attention := report.Filter{Has: func(it *judge.Item) bool { return it.Verdict != judge.InUse }}
-	rep := report.OfCheck(v.Judgement, v.Plan, attention)
-	rep.Filter = report.Filter{} // the page does not show it
+	attention := view.Filter{Has: func(it *judge.Item) bool { return it.Verdict != judge.InUse }}
+	rep := view.Pick(v.Judgement, v.Plan, attention)
+	rep.Filter = view.Filter{} // the page does not show it
 	commands := v.Advisor.Steps("more", "overview", advice.Facts{})
 	if v.Cluster.Snapshot == "" {
 		commands = append(commands, v.Advisor.Steps("more", "overview of a cluster", advice.Facts{})...)
@@ -132,7 +131,7 @@ func (v *View) pool(name string) (*PoolMap, error) {
 	if i < 0 {
 		return nil, problem{http.StatusNotFound, fmt.Sprintf("no pool has the name %q: %s", name, all.Known())}
 	}
-	rep := report.OfCheck(v.Judgement, v.Plan, report.Filter{Pools: []string{name}})
+	rep := view.Pick(v.Judgement, v.Plan, view.Filter{Pools: []string{name}})
 	facts := advice.Facts{Names: map[string]string{"pool": name}}
 	return &PoolMap{
 		Pool:      view.OfPoolDetails(v.header(view.KindPool), rep, all, all.All[i:i+1]),

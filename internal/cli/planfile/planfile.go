@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view/explain"
 	"github.com/ip-reconcile/ip-reconcile/internal/fileform"
@@ -54,7 +53,7 @@ func New(h view.Header, items []*judge.Item) *view.Plan {
 // planned returns an item with its evidence. It omits nodes where the verdict rests on all of them: one that joins or
 // leaves the cluster changes nothing then.
 func planned(it *judge.Item) view.PlanItem {
-	d := view.PlanItem{AllocationRow: view.OfItem(&report.Report{}, it), Key: it.Key()}
+	d := view.PlanItem{AllocationRow: view.OfItem(&view.Picked{}, it), Key: it.Key()}
 	if d.IsReservation {
 		d.Reservation, d.ReservationUID, d.Pool = d.Pool, it.Reservation.UID, ""
 	}
@@ -281,7 +280,7 @@ func verdictOf(it view.PlanItem) string {
 
 // Complete adds to the result of a run of what the plan allows why it does not allow the other items of the plan.
 func (f *File) Complete(out *reconciler.Result) {
-	done, recorded := report.IDs(out.Released), 0
+	done, recorded := view.IDs(out.Released), 0
 	for _, x := range out.Refused {
 		done[x.ID()] = true
 	}

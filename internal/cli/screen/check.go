@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
@@ -20,12 +19,12 @@ import (
 )
 
 // Report writes a report of check or run.
-func (s *Screen) Report(r *report.Report) { s.report(r, "Dry run: nothing is written.") }
+func (s *Screen) Report(r *view.Picked) { s.report(r, "Dry run: nothing is written.") }
 
 // Plan writes the report of the dry run behind a plan, whose file may be written.
-func (s *Screen) Plan(r *report.Report) { s.report(r, "A plan: nothing is written to the cluster.") }
+func (s *Screen) Plan(r *view.Picked) { s.report(r, "A plan: nothing is written to the cluster.") }
 
-func (s *Screen) report(r *report.Report, ofDryRun string) {
+func (s *Screen) report(r *view.Picked, ofDryRun string) {
 	s.List()
 	s.summary(r)
 	switch {
@@ -48,7 +47,7 @@ func (s *Screen) report(r *report.Report, ofDryRun string) {
 }
 
 // nextStep says where the steps are for what needs a person: findings, held items and gates.
-func (s *Screen) nextStep(r *report.Report) {
+func (s *Screen) nextStep(r *view.Picked) {
 	if s.NoHeaders || len(r.Findings)+len(r.Gates)+len(r.Pick(judge.Held)) == 0 {
 		return
 	}
@@ -58,8 +57,8 @@ func (s *Screen) nextStep(r *report.Report) {
 	s.Line("'explain ADDRESS or POD' has the steps for each.")
 }
 
-func (s *Screen) ran(r *report.Report) {
-	rows := lists.Filter(r.Released, report.OwnRow)
+func (s *Screen) ran(r *view.Picked) {
+	rows := lists.Filter(r.Released, view.OwnRow)
 	with := ""
 	if n := len(r.Released) - len(rows); n > 0 {
 		with = " (with their " + Count(n, "reservation") + ")"
@@ -73,7 +72,7 @@ func (s *Screen) ran(r *report.Report) {
 
 func itemOf(x reconciler.Refused) *judge.Item { return x.Item }
 
-func (s *Screen) dryRun(r *report.Report) {
+func (s *Screen) dryRun(r *view.Picked) {
 	s.Findings("FINDINGS", lists.Map(r.Findings, view.FindingOf))
 	s.releasable(r, "WOULD BE RELEASED NOW", "WOULD BE RELEASED LATER")
 	isNever := func(x reconciler.Refused) bool { return !r.CanRelease(x.Item) }
@@ -85,7 +84,7 @@ func (s *Screen) dryRun(r *report.Report) {
 }
 
 // releasable writes what a run releases: what is confirmed, and what it waits for.
-func (s *Screen) releasable(r *report.Report, now, later string) {
+func (s *Screen) releasable(r *view.Picked, now, later string) {
 	isNow := func(x reconciler.Refused) bool { return x.Gate.Why == reconciler.DryRunRefusal }
 	isLater := func(x reconciler.Refused) bool { return !isNow(x) }
 	s.items(now, r, lists.Map(lists.Filter(r.Releasable(), isNow), itemOf))
@@ -93,7 +92,7 @@ func (s *Screen) releasable(r *report.Report, now, later string) {
 }
 
 // BeforeRun writes what a run that was tried out will do, which a person is asked about below it.
-func (s *Screen) BeforeRun(r *report.Report) {
+func (s *Screen) BeforeRun(r *view.Picked) {
 	s.summary(r)
 	s.releasable(r, "TO RELEASE NOW", "TO RELEASE LATER")
 	s.Title("TO REPAIR", len(r.Repaired))
@@ -103,19 +102,19 @@ func (s *Screen) BeforeRun(r *report.Report) {
 }
 
 // BeforeRelease writes an explanation, and the items that will be released, which a person is asked about below it.
-func (s *Screen) BeforeRelease(r *report.Report, d *view.Explanation, can []*judge.Item) {
+func (s *Screen) BeforeRelease(r *view.Picked, d *view.Explanation, can []*judge.Item) {
 	s.Explain(r, d)
 	s.items("TO RELEASE", r, can)
 }
 
 // BeforeRecovery writes what recover will write, which a person is asked about below it.
 func (s *Screen) BeforeRecovery(out *reconciler.Result) {
-	s.summary(report.OfRun(out, true, report.Filter{}))
+	s.summary(view.PickRun(out, true, view.Filter{}))
 	isPlanned := func(r view.WriteRow) bool { return r.State == view.Planned }
 	s.writes("TO WRITE", lists.Filter(view.Writes(out), isPlanned))
 }
 
-func (s *Screen) requests(r *report.Requests) {
+func (s *Screen) requests(r *view.Requests) {
 	s.Title("RESERVATIONS TO DELETE", len(r.Deletes))
 	for _, name := range r.Deletes {
 		s.Line("%s", name)
@@ -135,7 +134,7 @@ func (s *Screen) requests(r *report.Requests) {
 	}
 }
 
-func (s *Screen) repaired(title string, r *report.Report) {
+func (s *Screen) repaired(title string, r *view.Picked) {
 	if len(r.Repaired)+len(r.Unrepaired) == 0 {
 		return
 	}
@@ -163,7 +162,7 @@ func (s *Screen) notRepaired(why map[string]int) {
 // Recovery writes what recover wrote or would write, and why the rest is not written.
 func (s *Screen) Recovery(out *reconciler.Result, wrote bool) {
 	s.List()
-	s.summary(report.OfRun(out, !wrote, report.Filter{}))
+	s.summary(view.PickRun(out, !wrote, view.Filter{}))
 	rows := view.Writes(out)
 	why, count := map[string]int{}, map[string]int{}
 	for _, r := range rows {
@@ -284,7 +283,7 @@ func (s *Screen) History(d *view.History, hasWords, isVerify bool) {
 
 const released = "RELEASED"
 
-func (s *Screen) items(title string, r *report.Report, items []*judge.Item) {
+func (s *Screen) items(title string, r *view.Picked, items []*judge.Item) {
 	rows := lists.Map(items, func(it *judge.Item) view.AllocationRow { return view.OfItem(r, it) })
 	s.rows(title, r.Observation.Now, rows)
 }

@@ -10,13 +10,12 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // Explain writes an explanation.
-func (s *Screen) Explain(r *report.Report, d *view.Explanation) {
+func (s *Screen) Explain(r *view.Picked, d *view.Explanation) {
 	for _, text := range d.Missing {
 		s.Text("", text)
 	}

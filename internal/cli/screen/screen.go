@@ -14,7 +14,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
@@ -144,7 +143,7 @@ func (s *Screen) Head(h view.Header) {
 	s.Line("%s, %s at %s.", view.Clean(judged), verb, h.ObservedAt.Format(time.RFC3339))
 }
 
-func (s *Screen) summary(r *report.Report) {
+func (s *Screen) summary(r *view.Picked) {
 	sum, stale := r.Summary(), "stale"
 	if len(r.Released) > 0 {
 		stale = "stale before this run"
@@ -158,7 +157,7 @@ func (s *Screen) summary(r *report.Report) {
 }
 
 // unknownFindings says which findings there may be beside those that were found, "" for none.
-func (s *Screen) unknownFindings(r *report.Report) string {
+func (s *Screen) unknownFindings(r *view.Picked) string {
 	kinds := lists.Map(r.UnknownKinds(), func(k judge.Kind) string { return string(k) })
 	if len(kinds) == 0 {
 		return ""
@@ -174,9 +173,9 @@ func counts(sum judge.Summary) string {
 	return text
 }
 
-func (s *Screen) circumstances(notes []string, gates []report.Gate) {
+func (s *Screen) circumstances(notes []string, gates []view.Gate) {
 	for _, text := range notes {
-		isGate := func(g report.Gate) bool { return g.Detail == text } // for example an etcd restore
+		isGate := func(g view.Gate) bool { return g.Detail == text } // for example an etcd restore
 		if !slices.ContainsFunc(gates, isGate) {
 			s.Text("Note: ", text)
 		}

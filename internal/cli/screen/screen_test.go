@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
@@ -26,15 +25,15 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/screens.txt")
 
-func planned(t testing.TB, parts ...Part) *report.Report {
+func planned(t testing.TB, parts ...Part) *view.Picked {
 	t.Helper()
 	r := &reconciler.Reconciler{Options: reconciler.Options{ConfirmAfter: 15 * time.Minute},
 		History: reconciler.NewHistory()}
 	j := Judged(Observe(parts...), judge.Policy{})
-	return report.OfCheck(j, r.Plan(t.Context(), j), report.Filter{})
+	return view.Pick(j, r.Plan(t.Context(), j), view.Filter{})
 }
 
-func text(s Screen, r *report.Report) string {
+func text(s Screen, r *view.Picked) string {
 	s.All, s.ConfirmAfter, s.Width = true, 15*time.Minute, 100
 	s.Report(r)
 	return s.String()
@@ -65,7 +64,7 @@ func outage() Part {
 }
 
 // aRun released two of six entries, and repaired one finding of three.
-func aRun(dryRun bool) *report.Report {
+func aRun(dryRun bool) *view.Picked {
 	j := Judged(Observe(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("1", "default/a", "b1", "net1"),
 		Alloc("2", "default/b", "b2", "net1"), Alloc("3", "default/c", "b3", "net1"),
 		Alloc("4", "default/d", "b4", "net1"), Alloc("5", "default/e", "b5", "net1"), Alloc("6", "default/f", "b6",
@@ -95,13 +94,13 @@ func aRun(dryRun bool) *report.Report {
 			refuse(0, reconciler.DryRunRefusal, "a dry run", 0),
 			refuse(2, reconciler.AwaitingConfirmation, "", time.Minute), refuse(3, reconciler.AwaitingConfirmation, "",
 				25*time.Hour), refuse(4, paused.Why, paused.Detail, 0)}
-		return report.OfRun(out, true, report.Filter{})
+		return view.PickRun(out, true, view.Filter{})
 	}
 	out.Released = []*judge.Item{j.Allocations[1], j.Reservations[0], j.Allocations[0]}
 	out.Refused = []reconciler.Refused{refuse(5, reconciler.WriteFailed, "the pool changed", 0),
 		refuse(2, reconciler.Breaker, "too many at once", 0), refuse(3, reconciler.AwaitingConfirmation, "", time.Hour,
 			paused)}
-	return report.OfRun(out, false, report.Filter{})
+	return view.PickRun(out, false, view.Filter{})
 }
 
 // sixPools are one that is full and for which a pod waits, one with a third free, one of which nothing is
@@ -125,8 +124,8 @@ func poolScreens(t *testing.T) (all, each string) {
 	t.Helper()
 	j := Judged(Observe(sixPools()), judge.Policy{})
 	u := usage.Of(j)
-	r, h, list, details := report.OfCheck(j, &reconciler.Plan{},
-		report.Filter{}), view.Header{ObservedAt: Now}, &Screen{Width: 100},
+	r, h, list, details := view.Pick(j, &reconciler.Plan{},
+		view.Filter{}), view.Header{ObservedAt: Now}, &Screen{Width: 100},
 		&Screen{ConfirmAfter: 15 * time.Minute, Width: 100}
 	list.Pools(view.OfPools(h, r, u))
 	details.PoolDetails(view.OfPoolDetails(h, r, u, u.All))
@@ -139,7 +138,7 @@ func newRangeScreen(t *testing.T) string {
 	j := Judged(Observe(Pool("10.0.0.0-29", "10.0.0.0/29", Alloc("1", "default/web-1", "b1", "net1"),
 		Alloc("4", "default/web-4", "b4", "net1"), Alloc("5", "no podref", "b5", "net1"), Alloc("6", "default/gone", "b6",
 			"net1")), Pod("web-1", Carrying("10.0.0.1")), Pod("web-4", Carrying("10.0.0.4"))), judge.Policy{})
-	u, r := usage.Of(j), report.OfCheck(j, &reconciler.Plan{}, report.Filter{})
+	u, r := usage.Of(j), view.Pick(j, &reconciler.Plan{}, view.Filter{})
 	s := &Screen{ConfirmAfter: time.Minute, Width: 100}
 	d := view.OfPoolDetails(view.Header{ObservedAt: Now}, r, u, u.All)
 	of, err := view.NewRange("10.0.0.0/30", nil)
@@ -158,7 +157,7 @@ func unusedScreen() string {
 		j := Judged(Observe(sixPools(), Pool("red-10.5.0.0-24", "10.5.0.0/24"), more), judge.Policy{})
 		u := usage.Of(j)
 		u.KeepUnused(j)
-		d := view.OfPools(view.Header{}, report.OfCheck(j, &reconciler.Plan{}, report.Filter{}), u)
+		d := view.OfPools(view.Header{}, view.Pick(j, &reconciler.Plan{}, view.Filter{}), u)
 		for i := range d.Pools {
 			d.Pools[i].DeleteCommand = "delete " + d.Pools[i].Pool
 		}

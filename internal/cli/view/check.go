@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -17,9 +16,9 @@ type Check struct {
 	Header
 	Circumstances
 	// Filter is absent where the command was about everything.
-	Filter  *report.Filter `json:"filter,omitempty"`
-	Summary Summary        `json:"summary"`
-	Pools   []PoolRow      `json:"pools"`
+	Filter  *Filter   `json:"filter,omitempty"`
+	Summary Summary   `json:"summary"`
+	Pools   []PoolRow `json:"pools"`
 	// Allocations are ordered by pool, then address; Reservations by name.
 	Allocations  []AllocationRow  `json:"allocations"`
 	Reservations []ReservationRow `json:"reservations"`
@@ -35,9 +34,9 @@ type Run struct {
 	Released []any `json:"released"`
 	Failed   []any `json:"failed"`
 	// Repaired are the findings that were repaired, NotRepaired those that could not be.
-	Repaired         []Finding     `json:"repaired"`
-	NotRepaired      []NotRepaired `json:"notRepaired"`
-	*report.Requests               // that a run would send; only for a snapshot
+	Repaired    []Finding     `json:"repaired"`
+	NotRepaired []NotRepaired `json:"notRepaired"`
+	*Requests                 // that a run would send; only for a snapshot
 }
 
 // PoolRow counts the picked allocations of a pool.
@@ -52,7 +51,7 @@ type PoolRow struct {
 }
 
 // OfCheck returns the document of check.
-func OfCheck(h Header, r *report.Report) *Check {
+func OfCheck(h Header, r *Picked) *Check {
 	d := &Check{
 		Header: h, Circumstances: circumstances(r), Summary: summaryOf(r), Pools: poolRows(r),
 		Findings:     lists.Map(r.Findings, FindingOf),
@@ -66,7 +65,7 @@ func OfCheck(h Header, r *report.Report) *Check {
 }
 
 // OfRun returns the document of run.
-func OfRun(h Header, r *report.Report) *Run {
+func OfRun(h Header, r *Picked) *Run {
 	return &Run{
 		Check: *OfCheck(h, r), Requests: r.Requests, DryRun: r.DryRun, Repaired: lists.Map(r.Repaired, FindingOf),
 		NotRepaired: lists.Map(r.Unrepaired, notRepaired),
@@ -75,7 +74,7 @@ func OfRun(h Header, r *report.Report) *Run {
 	}
 }
 
-func poolRows(r *report.Report) []PoolRow {
+func poolRows(r *Picked) []PoolRow {
 	n := map[judge.Verdict]map[*ippool.Pool]int{judge.InUse: {}, judge.Held: {}, judge.Stale: {}}
 	for _, it := range r.Allocations {
 		n[it.Verdict][it.Pool]++
@@ -100,12 +99,12 @@ type Recovery struct {
 
 // OfRecovery returns the document of recover.
 func OfRecovery(h Header, out *reconciler.Result) *Recovery {
-	r := report.OfRun(out, false, report.Filter{})
+	r := PickRun(out, false, Filter{})
 	return &Recovery{h, circumstances(r), summaryOf(r), Writes(out), lists.Map(out.Findings, FindingOf)}
 }
 
-// Judged has the fields that allocations and reservations share.
-type Judged struct {
+// JudgedRow has the fields that allocations and reservations share.
+type JudgedRow struct {
 	Verdict judge.Verdict `json:"verdict"`
 	Reason  judge.Reason  `json:"reason"`
 	Proven  bool          `json:"proven"` // a Stale verdict that may be released at once
@@ -129,7 +128,7 @@ type AllocationRow struct {
 	IfName      string `json:"ifName" text:"interface"`
 	Node        string `json:"node" text:"-"`
 	Sandbox     string `json:"sandbox" text:"-"`
-	Judged
+	JudgedRow
 	IsReservation bool `json:"-"`
 }
 
@@ -139,10 +138,10 @@ type ReservationRow struct {
 	IP          string `json:"ip"`
 	Network     string `json:"network"`
 	PodRef      string `json:"podRef" text:"recorded pod"`
-	Judged
+	JudgedRow
 }
 
-func row(r *report.Report, it *judge.Item, more string) any {
+func row(r *Picked, it *judge.Item, more string) any {
 	d := OfItem(r, it)
 	d.Message += more
 	if d.IsReservation {
@@ -152,15 +151,15 @@ func row(r *report.Report, it *judge.Item, more string) any {
 }
 
 // OfItem returns the row of an item. The row of a reservation has its name in the field Pool.
-func OfItem(r *report.Report, it *judge.Item) AllocationRow {
+func OfItem(r *Picked, it *judge.Item) AllocationRow {
 	d := AllocationRow{
 		Pool: it.Object(), IP: it.Text(), PodRef: it.PodRef(), ContainerID: it.ContainerID(), IfName: it.IfName(),
-		Node: it.Node(), IsReservation: it.Allocation == nil, Judged: Judged{Verdict: it.Verdict, Reason: it.Reason,
+		Node: it.Node(), IsReservation: it.Allocation == nil, JudgedRow: JudgedRow{Verdict: it.Verdict, Reason: it.Reason,
 			Proven: it.Proven, Message: it.Message(), Rule: it.RuleID()},
 	}
 	if x, isRefused := r.RefusedOf(it); isRefused {
 		gate := x.Main()
-		d.Refusal, d.Detail, d.ReleasableAt = gate.Why, gate.Detail, report.When(x.At())
+		d.Refusal, d.Detail, d.ReleasableAt = gate.Why, gate.Detail, When(x.At())
 	}
 	if e := it.Evidence(); e != nil {
 		d.Sandbox, d.PodUID = e.Sandbox.String(), e.SandboxUID
@@ -172,5 +171,5 @@ func OfItem(r *report.Report, it *judge.Item) AllocationRow {
 }
 
 func (d AllocationRow) reservation(it *judge.Item) ReservationRow {
-	return ReservationRow{d.Pool, d.IP, it.Network(), d.PodRef, d.Judged}
+	return ReservationRow{d.Pool, d.IP, it.Network(), d.PodRef, d.JudgedRow}
 }

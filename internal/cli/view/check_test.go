@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
@@ -22,8 +21,8 @@ func TestRun_ReleasedFromADeletedPool(t *testing.T) {
 		released := Judged(Observe(UsualPool, Pod("bystander")), judge.Policy{}).Allocations
 		last := Judged(Observe(append(left, Pod("bystander"))...), judge.Policy{})
 		last.Allocations = released // as a run does that an earlier pass of which released them
-		d := view.OfRun(view.Header{}, report.OfRun(&reconciler.Result{Judgement: last, Released: released}, false,
-			report.Filter{}))
+		d := view.OfRun(view.Header{}, view.PickRun(&reconciler.Result{Judgement: last, Released: released}, false,
+			view.Filter{}))
 		if len(d.Pools) != len(left) || len(d.Pools) == 1 && d.Pools[0].Allocations != 0 || len(d.Released) != 1 {
 			t.Errorf("pools %+v, released %d", d.Pools, len(d.Released))
 		}
@@ -34,7 +33,7 @@ func TestRun_ReleasedFromADeletedPool(t *testing.T) {
 func TestUnknownSources(t *testing.T) {
 	o := Observe(UsualPool, UsualPod(Carrying("10.0.0.5")))
 	o.NADs = judge.Unknown[map[types.NamespacedName]*ippool.NAD](errors.New("list network-attachment-definitions: 403"))
-	r := report.OfCheck(Judged(o, judge.Policy{}), &reconciler.Plan{}, report.Filter{})
+	r := view.Pick(Judged(o, judge.Policy{}), &reconciler.Plan{}, view.Filter{})
 	for _, d := range []any{view.OfCheck(view.Header{}, r), view.OfRun(view.Header{}, r),
 		view.OfPools(view.Header{}, r, usage.Of(r.Judgement)),
 		view.Plan{Limits: view.LimitsOf(r.Judgement)}} {
@@ -53,8 +52,8 @@ func TestUnknownSources(t *testing.T) {
 
 func TestCheck_SummaryOfFilteredPools(t *testing.T) {
 	j := Judged(Observe(UsualPool, Pool("10.1.0.0-24", "10.1.0.0/24"), Pod("bystander")), judge.Policy{})
-	d := view.OfCheck(view.Header{}, report.OfCheck(j, &reconciler.Plan{},
-		report.Filter{Pools: []string{"10.1.0.0-24"}}))
+	d := view.OfCheck(view.Header{}, view.Pick(j, &reconciler.Plan{},
+		view.Filter{Pools: []string{"10.1.0.0-24"}}))
 	if d.Summary.Pools != 1 || len(d.Pools) != 1 || d.Summary.Allocations != 0 {
 		t.Errorf("%+v of %+v", d.Summary, d.Pools)
 	}
@@ -71,7 +70,7 @@ func TestRun_JSONOfARestoreAndOfWhatWasNotRepaired(t *testing.T) {
 		if awaiting != "" {
 			j.Restore.Awaiting = []string{awaiting}
 		}
-		text, err := view.Encode("json", view.OfRun(view.Header{}, report.OfRun(out, false, report.Filter{})))
+		text, err := view.Encode("json", view.OfRun(view.Header{}, view.PickRun(out, false, view.Filter{})))
 		var read struct {
 			Summary     struct{ Restore *struct{ Awaiting []string } }
 			NotRepaired []struct{ Kind, IP, Refusal, Detail string }

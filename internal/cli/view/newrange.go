@@ -10,7 +10,6 @@ import (
 	"go4.org/netipx"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
@@ -18,7 +17,7 @@ import (
 
 // NewRange returns what another range would mean for a pool, by a judgement and its report for the pool. The error says
 // why whereabouts would refuse the range, or why nothing in it could be judged.
-func NewRange(text string, exclude []string) (func(*judge.Judgement, *report.Report, *usage.Pool) *PoolNewRange,
+func NewRange(text string, exclude []string) (func(*judge.Judgement, *Picked, *usage.Pool) *PoolNewRange,
 	error) {
 	to, usable, err := ippool.UsableIn(text, exclude)
 	if err != nil {
@@ -27,13 +26,13 @@ func NewRange(text string, exclude []string) (func(*judge.Judgement, *report.Rep
 	if r, err := ippool.ParseRange(to.String()); err != nil || r.Unsupported() != "" {
 		return nil, cmp.Or(err, errors.New(r.Unsupported()))
 	}
-	return func(j *judge.Judgement, r *report.Report, p *usage.Pool) *PoolNewRange {
+	return func(j *judge.Judgement, r *Picked, p *usage.Pool) *PoolNewRange {
 		row := func(it *judge.Item) AllocationRow { return OfItem(r, it) }
 		outside := lists.Filter(j.Allocations, func(it *judge.Item) bool {
 			return it.Pool == p.Pool && (p.Unsupported != "" || !usable.Contains(it.Address()))
 		})
 		reservations := lists.Filter(j.Reservations, func(it *judge.Item) bool {
-			return report.OwnRow(it) && slices.Contains(it.PoolNames(), p.NamespacedName) && !usable.Contains(it.Address())
+			return OwnRow(it) && slices.Contains(it.PoolNames(), p.NamespacedName) && !usable.Contains(it.Address())
 		})
 		return &PoolNewRange{Range: text, Exclude: lists.Clone(exclude), Usable: Count{ippool.Size(usable)},
 			OtherPool: p.Range.Prefix() != to, Outside: lists.Map(outside, row),

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
@@ -129,12 +128,12 @@ func (c *Count) UnmarshalJSON(text []byte) error {
 }
 
 // OfPools returns the document of pools for all pools.
-func OfPools(h Header, r *report.Report, u *usage.Pools) *PoolList {
+func OfPools(h Header, r *Picked, u *usage.Pools) *PoolList {
 	return &PoolList{Header: h, Circumstances: poolCircumstances(r, u), Pools: lists.Map(u.All, OfPool)}
 }
 
 // OfPoolDetails returns the document of pools for some pools.
-func OfPoolDetails(h Header, r *report.Report, u *usage.Pools, pools []*usage.Pool) *PoolDetails {
+func OfPoolDetails(h Header, r *Picked, u *usage.Pools, pools []*usage.Pool) *PoolDetails {
 	detail := func(p *usage.Pool) PoolDetail {
 		d := PoolDetail{
 			PoolUsage: OfPool(p), Definitions: lists.Map(p.Definitions, ofDefinition), FreeRanges: []string{},
@@ -149,7 +148,7 @@ func OfPoolDetails(h Header, r *report.Report, u *usage.Pools, pools []*usage.Po
 	return &PoolDetails{Header: h, Circumstances: poolCircumstances(r, u), Pools: lists.Map(pools, detail)}
 }
 
-func poolCircumstances(r *report.Report, u *usage.Pools) Circumstances {
+func poolCircumstances(r *Picked, u *usage.Pools) Circumstances {
 	c := circumstances(r)
 	c.Notes = append(c.Notes, u.Notes...)
 	return c

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -21,7 +20,7 @@ func poolsJSON(t *testing.T, parts ...Part) (string, *usage.Pools) {
 	t.Helper()
 	j := Judged(Observe(append(parts, Pod("bystander"))...), judge.Policy{})
 	u := usage.Of(j)
-	text, err := json.Marshal(view.OfPools(view.Header{}, report.OfCheck(j, &reconciler.Plan{}, report.Filter{}),
+	text, err := json.Marshal(view.OfPools(view.Header{}, view.Pick(j, &reconciler.Plan{}, view.Filter{}),
 		u))
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +54,7 @@ func TestPools_FreeRangesAreBounded(t *testing.T) {
 	j := Judged(Observe(NAD("a", WhereaboutsConfig("10.0.0.0/24", "")), Pool("10.0.0.0-24", "10.0.0.0/24", allocs...),
 		Pod("bystander")), judge.Policy{})
 	u := usage.Of(j)
-	p := view.OfPoolDetails(view.Header{}, report.OfCheck(j, &reconciler.Plan{}, report.Filter{}), u,
+	p := view.OfPoolDetails(view.Header{}, view.Pick(j, &reconciler.Plan{}, view.Filter{}), u,
 		u.All).Pools[0]
 	if len(p.FreeRanges) != 20 || p.MoreFreeRanges != 80 || p.FreeRanges[0] != "10.0.0.1" {
 		t.Errorf("%d ranges and %d more: %v", len(p.FreeRanges), p.MoreFreeRanges, p.FreeRanges)
@@ -94,7 +93,7 @@ func TestPools_NewRange(t *testing.T) {
 			if strings.HasPrefix(p.Name, "red-") {
 				p = u.All[1]
 			}
-			r := report.OfCheck(j, &reconciler.Plan{}, report.Filter{})
+			r := view.Pick(j, &reconciler.Plan{}, view.Filter{})
 			of, err := view.NewRange(c.to, c.exclude)
 			if err != nil {
 				t.Fatal(err)
@@ -122,7 +121,7 @@ func newRangeOf(t *testing.T, to string, parts ...Part) *view.PoolNewRange {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return of(j, report.OfCheck(j, &reconciler.Plan{}, report.Filter{}), usage.Of(j).All[0])
+	return of(j, view.Pick(j, &reconciler.Plan{}, view.Filter{}), usage.Of(j).All[0])
 }
 
 func TestPools_NewRange_WithoutAllocation(t *testing.T) {

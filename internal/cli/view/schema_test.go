@@ -34,7 +34,7 @@ func schema(t *testing.T) *jsonschema.Schema {
 	root := &jsonschema.Schema{Schema: "https://json-schema.org/draft/2020-12/schema",
 		ID:    "https://ip-reconcile.dev/schema/output-v1.json",
 		Title: "What ip-reconcile prints with -o json and -o yaml", Defs: map[string]*jsonschema.Schema{}}
-	opts := words()
+	opts := wordSchemas()
 	describe := newDescriber(t)
 	item := &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
 		open(t, opts, describe, reflect.TypeFor[AllocationRow]()), open(t, opts, describe, reflect.TypeFor[ReservationRow]()),
@@ -55,8 +55,8 @@ func schema(t *testing.T) *jsonschema.Schema {
 	return root
 }
 
-// words are the schemas of types that are printed as words.
-func words() *jsonschema.ForOptions {
+// wordSchemas are the schemas of types that are printed as words.
+func wordSchemas() *jsonschema.ForOptions {
 	word := &jsonschema.Schema{Type: "string"}
 	return &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[judge.Verdict](): {Type: "string", Enum: []any{"InUse", "Held",
@@ -104,7 +104,7 @@ func each(s *jsonschema.Schema, f func(*jsonschema.Schema)) {
 // The files in docs/reference/schema are written by this test where UPDATE_DOCS is set, as 'make generate' does. Their
 // diff shows what a change breaks.
 func TestSchema_Docs(t *testing.T) {
-	record := open(t, words(), newDescriber(t), reflect.TypeFor[audit.Record]())
+	record := open(t, wordSchemas(), newDescriber(t), reflect.TypeFor[audit.Record]())
 	record.Schema = "https://json-schema.org/draft/2020-12/schema"
 	record.ID = "https://ip-reconcile.dev/schema/audit-v1.json"
 	record.Title = "A line of --audit-log"

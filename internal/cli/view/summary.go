@@ -2,7 +2,6 @@ package view
 
 import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -35,7 +34,7 @@ type RestoreRow struct {
 	Awaiting []string `json:"awaiting" text:"waits for"` // nodes
 }
 
-func summaryOf(r *report.Report) Summary {
+func summaryOf(r *Picked) Summary {
 	s := r.Summary()
 	d := Summary{Pools: s.Pools, Allocations: s.Allocations, InUse: s.InUse, Held: s.Held, Stale: s.Stale,
 		Reservations: s.Reservations, Lone: Lone{s.Lone.InUse, s.Lone.Held, s.Lone.Stale}, Findings: s.Findings}

@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 )
@@ -72,7 +71,7 @@ func NewHeader(kind, toolVersion string, cluster Cluster, observedAt time.Time) 
 type Circumstances struct {
 	Agents Agents `json:"agents"`
 	// Gates are the gates against releases now.
-	Gates []report.Gate `json:"gates"`
+	Gates []Gate `json:"gates"`
 	Limits
 }
 
@@ -115,7 +114,7 @@ type Agents struct {
 	Dead          []string `json:"dead"`
 }
 
-func circumstances(r *report.Report) Circumstances {
+func circumstances(r *Picked) Circumstances {
 	return Circumstances{Agents: OfAgents(r.Judgement), Gates: r.Gates, Limits: LimitsOf(r.Judgement)}
 }
 

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/words"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
@@ -14,7 +13,7 @@ import (
 // Every word that is printed has a meaning, and no other word has one.
 func TestWords_Complete(t *testing.T) {
 	printed := map[string][]string{
-		"verdict": report.Verdicts(), "reason": judge.ReasonNames(), "finding": report.Kinds(),
+		"verdict": view.Verdicts(), "reason": judge.ReasonNames(), "finding": view.Kinds(),
 		"refusal":       {string(reconciler.DryRunRefusal)},
 		"agent state":   {string(judge.NodeFresh), string(judge.NodeNoFreshReport), string(judge.NodeDeadOrMissing)},
 		"address state": {"Free", "Reserved", "Excluded", "NoPool", "OutsideEveryPool", "Unknown"}, // addresses.go

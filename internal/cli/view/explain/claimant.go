@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
@@ -17,7 +16,7 @@ func Conflicts(j *judge.Judgement, most int) []view.Conflict {
 	of := *j
 	of.Findings = lists.Filter(j.Findings, func(f judge.Finding) bool { return f.Kind == judge.Conflict })
 	of.Findings = of.Findings[:min(len(of.Findings), most)]
-	a := &answer{q: Question{Judgement: j}, Report: &report.Report{Judgement: &of}}
+	a := &answer{q: Question{Judgement: j}, Picked: &view.Picked{Judgement: &of}}
 	return lists.Map(a.conflictsOf(), func(c *conflict) view.Conflict { return c.Conflict })
 }
 
@@ -46,7 +45,7 @@ func (a *answer) claimant(ev *judge.Evidence) *view.ConflictCarrier {
 func (a *answer) partyBySandbox(id, node string) *party {
 	of := func(namespace, name, uid string, since metav1.Time) *party {
 		return a.partyOf(types.NamespacedName{Namespace: namespace, Name: name}, uid,
-			view.ConflictCarrier{Node: node, ContainerID: id, Since: report.When(since.Time)})
+			view.ConflictCarrier{Node: node, ContainerID: id, Since: view.When(since.Time)})
 	}
 	for _, r := range a.Observation.Reports.Or(nil) {
 		if r.Name != node {

@@ -13,7 +13,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -102,7 +101,7 @@ func (a *answer) partiesOf(f judge.Finding) (all []*party) {
 			}
 			isSandbox[name.String()] = true
 			all = append(all, a.partyOf(name, b.UID, view.ConflictCarrier{Node: r.Name, ContainerID: b.ID,
-				Since: report.When(b.CreatedAt.Time)}))
+				Since: view.When(b.CreatedAt.Time)}))
 		}
 	}
 	for _, text := range f.Pods {
@@ -126,7 +125,7 @@ func (a *answer) partyOf(name types.NamespacedName, uid string, known view.Confl
 	if p.InAPI = p.pod != nil; p.InAPI {
 		p.Owner = p.pod.Workload
 		p.Node = cmp.Or(p.Node, p.pod.Node)
-		p.Since = cmp.Or(p.Since, report.When(p.pod.CreatedAt))
+		p.Since = cmp.Or(p.Since, view.When(p.pod.CreatedAt))
 	}
 	return p
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
@@ -26,10 +25,10 @@ func (a *answer) item(it *judge.Item) view.ExplainedItem {
 	if x, isRefused := a.RefusedOf(it); isRefused {
 		gates = x.Gates()
 	}
-	d := view.ExplainedItem{AllocationRow: view.OfItem(a.Report, it), Key: it.Key(), Network: it.Network(),
+	d := view.ExplainedItem{AllocationRow: view.OfItem(a.Picked, it), Key: it.Key(), Network: it.Network(),
 		RuleText: it.Rule(),
 		Gates: lists.Map(gates, func(g reconciler.Gate) view.ExplainedGate {
-			return view.ExplainedGate{Refusal: g.Why, Detail: g.Detail, Pool: g.Pool, OpensAt: report.When(g.At)}
+			return view.ExplainedGate{Refusal: g.Why, Detail: g.Detail, Pool: g.Pool, OpensAt: view.When(g.At)}
 		}),
 		Advice: lists.Clone(a.adviseItem(it, gates)),
 	}
@@ -81,7 +80,7 @@ func sandboxes(o *judge.Observation) (all []view.ExplainedSandbox) {
 		}
 		for _, b := range listed {
 			d := view.ExplainedSandbox{ID: b.ID, UID: b.UID, Node: r.Name, State: string(b.State), Fresh: r.IsFresh(o.Now),
-				Created: report.When(b.CreatedAt.Time), Addresses: []string{},
+				Created: view.When(b.CreatedAt.Time), Addresses: []string{},
 				Pod: types.NamespacedName{Namespace: b.Namespace, Name: b.Name}}
 			for _, a := range b.Addresses {
 				if addr, ok := podstate.ParseAddress(a); ok {
@@ -164,12 +163,12 @@ func (a *answer) node(name string) view.ExplainedNode {
 	d.Unknown = !a.Observation.Nodes.IsKnown()
 	d.Awaited = a.Restore != nil && slices.Contains(a.Restore.Awaiting, name)
 	if n := a.Observation.Nodes.Or(nil)[name]; n != nil {
-		d.InAPI, d.Ready, d.NotReadySince, d.OutOfService = true, n.Ready, report.When(n.NotReadySince), n.OutOfService
+		d.InAPI, d.Ready, d.NotReadySince, d.OutOfService = true, n.Ready, view.When(n.NotReadySince), n.OutOfService
 	}
 	for _, r := range a.Observation.Reports.Or(nil) {
 		if r.Name == name {
-			d.Report = &view.NodeReport{Fresh: r.IsFresh(a.Observation.Now), LeaseRenewed: report.When(r.LeaseRenewedAt),
-				ObservedAt: report.When(r.ObservedAt.Time), Runtime: r.Runtime.Name + " " + r.Runtime.Version,
+			d.Report = &view.NodeReport{Fresh: r.IsFresh(a.Observation.Now), LeaseRenewed: view.When(r.LeaseRenewedAt),
+				ObservedAt: view.When(r.ObservedAt.Time), Runtime: r.Runtime.Name + " " + r.Runtime.Version,
 				BootIDKnown: r.BootID != "", Sandboxes: len(r.Sandboxes), Attachments: len(r.Attachments)}
 		}
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
@@ -28,23 +27,23 @@ type Question struct {
 	Recent    reconciler.BreakerState
 	Advisor   advice.Advisor
 	// Filter picks what is explained of the subject; nil picks all of it.
-	Filter *report.Filter
+	Filter *view.Filter
 	// Snapshot is true for a snapshot, which may lack namespaces.
 	Snapshot bool
 }
 
 type answer struct {
-	*report.Report // about the subject
-	q              Question
-	pools          *usage.Pools // of the judgement
-	d              *view.Explanation
-	conflicts      map[string]bool          // addresses with a conflict
-	endsConflict   map[string][]view.Advice // the steps, by address; of a subject that is an address or pod
-	exported       map[string]bool          // namespaces of which a snapshot has pods; nil for a cluster
+	*view.Picked // about the subject
+	q            Question
+	pools        *usage.Pools // of the judgement
+	d            *view.Explanation
+	conflicts    map[string]bool          // addresses with a conflict
+	endsConflict map[string][]view.Advice // the steps, by address; of a subject that is an address or pod
+	exported     map[string]bool          // namespaces of which a snapshot has pods; nil for a cluster
 }
 
 // Answer explains a subject. The document has no Header.
-func Answer(q Question) (*report.Report, *view.Explanation) {
+func Answer(q Question) (*view.Picked, *view.Explanation) {
 	pools := usage.Of(q.Judgement)
 	q.Advisor = advisorOf(q.Advisor, q.Judgement)
 	d := &view.Explanation{
@@ -55,7 +54,7 @@ func Answer(q Question) (*report.Report, *view.Explanation) {
 	if q.Filter == nil {
 		q.Filter = pick(q.Judgement, q.Subject, d.Pods)
 	}
-	a := &answer{q: q, pools: pools, d: d, Report: report.OfCheck(q.Judgement, q.Plan, *q.Filter),
+	a := &answer{q: q, pools: pools, d: d, Picked: view.Pick(q.Judgement, q.Plan, *q.Filter),
 		conflicts: map[string]bool{}}
 	for _, f := range q.Judgement.Findings {
 		a.conflicts[f.IP] = a.conflicts[f.IP] || f.Kind == judge.Conflict
@@ -72,7 +71,7 @@ func Answer(q Question) (*report.Report, *view.Explanation) {
 		d.Conflicts = lists.Map(all, func(c *conflict) view.Conflict { return c.Conflict })
 		a.endsConflict = a.endings(all)
 	}
-	d.Check = *view.OfCheck(view.Header{}, a.Report)
+	d.Check = *view.OfCheck(view.Header{}, a.Picked)
 	d.Filter = nil // the subject says it
 	asked := lists.Filter(pools.All, func(p *usage.Pool) bool { return q.Filter.Pool(p.Ref()) })
 	d.PoolUsage = lists.Map(asked, view.OfPool)
@@ -90,7 +89,7 @@ func Answer(q Question) (*report.Report, *view.Explanation) {
 	}
 	d.Found = a.found()
 	d.Advice = lists.Clone(append(a.missing(), a.advise()...))
-	return a.Report, d
+	return a.Picked, d
 }
 
 // denies reports whether a fresh report shows that a carrier does not have an address that its network-status names. A

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view/explain"
@@ -19,7 +18,7 @@ import (
 )
 
 // ask explains a subject of an observation, with these gates against everything Stale.
-func ask(t *testing.T, what string, gates []reconciler.Gate, parts ...Part) (*report.Report, *view.Explanation) {
+func ask(t *testing.T, what string, gates []reconciler.Gate, parts ...Part) (*view.Picked, *view.Explanation) {
 	t.Helper()
 	s, err := explain.ParseSubject(what)
 	if err != nil {
@@ -49,7 +48,7 @@ func answered(t *testing.T, what string, j *judge.Judgement) *view.Explanation {
 }
 
 // said is the text of an explanation, with each fact on one line.
-func said(r *report.Report, d *view.Explanation) string {
+func said(r *view.Picked, d *view.Explanation) string {
 	s := &screen.Screen{Width: 100}
 	s.Explain(r, d)
 	return strings.ReplaceAll(s.String(), "\n"+strings.Repeat(" ", 19), " ")

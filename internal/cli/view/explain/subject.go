@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
@@ -236,7 +235,7 @@ func (s Subject) Is(addr netip.Addr, owner ippool.PodRef, pool string) bool {
 func (s Subject) Selects(j *judge.Judgement) func(*judge.Item) bool {
 	switch {
 	case s.Kind == Node:
-		return report.Filter{Nodes: []string{s.Name}}.Item
+		return view.Filter{Nodes: []string{s.Name}}.Item
 	case s.Kind == Pool:
 		refs := map[string]bool{}
 		for _, p := range j.Observation.Pools {
@@ -253,9 +252,9 @@ func (s Subject) Selects(j *judge.Judgement) func(*judge.Item) bool {
 }
 
 // pick picks the parts of a judgement that are about a subject, with the pools of the items.
-func pick(j *judge.Judgement, s Subject, pods []view.ExplainedPod) *report.Filter {
+func pick(j *judge.Judgement, s Subject, pods []view.ExplainedPod) *view.Filter {
 	items, refs := map[judge.ID]bool{}, map[string]bool{}
-	f := &report.Filter{
+	f := &view.Filter{
 		HasPool: func(ref string) bool { return refs[ref] },
 		Has:     func(it *judge.Item) bool { return items[it.ID()] },
 	}
@@ -274,7 +273,7 @@ func pick(j *judge.Judgement, s Subject, pods []view.ExplainedPod) *report.Filte
 	case Pod:
 		is, f.HasFinding = ofPod(s, pods)
 	case Node:
-		is, f.HasFinding = report.Filter{Nodes: []string{s.Name}}.Item, ofNode(j, s.Name)
+		is, f.HasFinding = view.Filter{Nodes: []string{s.Name}}.Item, ofNode(j, s.Name)
 	case Pool:
 		is = s.Selects(j)
 		f.HasFinding = func(x *judge.Finding) bool { return slices.ContainsFunc(strings.Split(x.Pool, ","), f.HasPool) }

@@ -1,4 +1,4 @@
-package report
+package view
 
 import (
 	"errors"
@@ -31,12 +31,12 @@ func several() *judge.Judgement {
 	), judge.Policy{})
 }
 
-func ofCheck(t *testing.T, f Filter) *Report {
+func ofCheck(t *testing.T, f Filter) *Picked {
 	t.Helper()
 	r := &reconciler.Reconciler{Options: reconciler.Options{ConfirmAfter: 15 * time.Minute},
 		History: reconciler.NewHistory()}
 	j := several()
-	return OfCheck(j, r.Plan(t.Context(), j), f)
+	return Pick(j, r.Plan(t.Context(), j), f)
 }
 
 func TestFilter_Picks(t *testing.T) {
@@ -151,7 +151,7 @@ func TestFailOn_UnknownFindings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := on.Fails(OfCheck(j, &reconciler.Plan{}, c.f)); got != c.want {
+		if got := on.Fails(Pick(j, &reconciler.Plan{}, c.f)); got != c.want {
 			t.Errorf("--fail-on %q, %+v: %v, want %v", c.words, c.f, got, c.want)
 		}
 	}
@@ -177,7 +177,7 @@ func TestFailOn_Run(t *testing.T) {
 		}
 		refused := reconciler.Refused{Item: j.Allocations[0], Gate: reconciler.Gate{Why: c.why}}
 		out := &reconciler.Result{Judgement: j, Refused: []reconciler.Refused{refused}}
-		if got := on.Fails(OfRun(out, false, Filter{})); got != c.want {
+		if got := on.Fails(PickRun(out, false, Filter{})); got != c.want {
 			t.Errorf("--fail-on %q, refused for %s: %v, want %v", c.words, c.why, got, c.want)
 		}
 	}
@@ -191,7 +191,7 @@ func TestFailOn_WaitingItemThatTheBreakerWouldRefuse(t *testing.T) {
 		Gate: reconciler.Gate{Why: reconciler.AwaitingConfirmation, At: j.Observation.Now},
 		Also: []reconciler.Gate{{Why: reconciler.Breaker}},
 	}
-	r := OfCheck(j, &reconciler.Plan{Refused: []reconciler.Refused{x}}, Filter{})
+	r := Pick(j, &reconciler.Plan{Refused: []reconciler.Refused{x}}, Filter{})
 	for word, want := range map[string]bool{"Breaker": true, "AwaitingConfirmation": false, "Paused": false} {
 		on, err := NewFailOn([]string{word})
 		if err != nil {
@@ -228,7 +228,7 @@ func TestGates_TimedGatesAreOne(t *testing.T) {
 
 func TestFilter_FindingsOfANode(t *testing.T) {
 	onNode := func(node string, parts ...Part) (kinds []string) {
-		r := OfCheck(Judged(Observe(parts...), judge.Policy{}), &reconciler.Plan{}, Filter{Nodes: []string{node}})
+		r := Pick(Judged(Observe(parts...), judge.Policy{}), &reconciler.Plan{}, Filter{Nodes: []string{node}})
 		for _, f := range r.Findings {
 			kinds = append(kinds, string(f.Kind))
 		}

@@ -1,4 +1,4 @@
-package report
+package view
 
 import (
 	"cmp"
@@ -192,7 +192,7 @@ func NewFailOn(asked []string) (FailOn, error) {
 }
 
 // Fails reports whether a report makes the command fail.
-func (on FailOn) Fails(r *Report) bool {
+func (on FailOn) Fails(r *Picked) bool {
 	switch {
 	case on == nil && r.Ran:
 		return len(r.Left) > 0

@@ -1,6 +1,4 @@
-// Package report has what check, run and explain print: a judgement, the gates against each Stale item, and what a run
-// did. Package view makes rows and JSON of it, and package screen makes text of the rows.
-package report
+package view
 
 import (
 	"cmp"
@@ -18,8 +16,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// Report is a filtered judgement, with the gates against each Stale item.
-type Report struct {
+// Picked is the part of a judgement that a filter picks, with the gates against each Stale item and what a run did.
+type Picked struct {
 	*judge.Judgement
 	Filter Filter
 	// Of has the counts before the filter.
@@ -39,13 +37,13 @@ type Report struct {
 	Requests *Requests
 }
 
-// OfCheck returns the report of a judgement and the plan of a pass that starts now.
-func OfCheck(j *judge.Judgement, plan *reconciler.Plan, f Filter) *Report {
+// Pick picks of a judgement and the plan of a pass that starts now.
+func Pick(j *judge.Judgement, plan *reconciler.Plan, f Filter) *Picked {
 	return of(j, plan.Refused, plan.CommonGates, f)
 }
 
-// OfRun returns the report of a run. Its findings are those that were not repaired.
-func OfRun(out *reconciler.Result, dryRun bool, f Filter) *Report {
+// PickRun picks of a run. Its findings are those that were not repaired.
+func PickRun(out *reconciler.Result, dryRun bool, f Filter) *Picked {
 	r := of(out.Judgement, out.Refused, out.CommonGates, f)
 	r.Ran, r.DryRun, r.Repaired, r.Unrepaired = true, dryRun, out.Repaired, out.Unrepaired
 	r.Released = lists.Filter(out.Released, f.Item)
@@ -58,13 +56,13 @@ func OfRun(out *reconciler.Result, dryRun bool, f Filter) *Report {
 	return r
 }
 
-func of(j *judge.Judgement, refused []reconciler.Refused, standing []reconciler.Gate, f Filter) *Report {
+func of(j *judge.Judgement, refused []reconciler.Refused, standing []reconciler.Gate, f Filter) *Picked {
 	picked := *j
 	picked.Allocations, picked.Reservations = lists.Filter(j.Allocations, f.Item), lists.Filter(j.Reservations, f.Item)
 	picked.Findings = lists.Filter(j.Findings, func(x judge.Finding) bool { return f.Finding(&x) })
 	refused = lists.Filter(refused, func(x reconciler.Refused) bool { return f.Item(x.Item) })
 	standing = lists.Filter(standing, func(g reconciler.Gate) bool { return g.Pool == "" || f.Pool(g.Pool) })
-	r := &Report{Judgement: &picked, Filter: f, Of: j.Summary(), Refused: map[judge.ID]reconciler.Refused{},
+	r := &Picked{Judgement: &picked, Filter: f, Of: j.Summary(), Refused: map[judge.ID]reconciler.Refused{},
 		Gates: gatesOf(standing, refused)}
 	for _, x := range refused {
 		r.Refused[x.ID()] = x
@@ -82,28 +80,28 @@ func IDs(items []*judge.Item) map[judge.ID]bool {
 }
 
 // Pools returns the picked pools.
-func (r *Report) Pools() []*ippool.Pool {
+func (r *Picked) Pools() []*ippool.Pool {
 	return lists.Filter(r.Observation.Pools, func(p *ippool.Pool) bool { return r.Filter.Pool(p.Ref()) })
 }
 
 // Summary counts the picked parts.
-func (r *Report) Summary() judge.Summary {
+func (r *Picked) Summary() judge.Summary {
 	sum := r.Judgement.Summary()
 	sum.Pools = len(r.Pools())
 	return sum
 }
 
 // UnknownKinds are the picked kinds of findings of which there may be more than were found.
-func (r *Report) UnknownKinds() []judge.Kind {
+func (r *Picked) UnknownKinds() []judge.Kind {
 	return lists.Filter(r.Observation.UnknownKinds(), r.Filter.kind)
 }
 
 // Items returns the allocations and then the reservations.
-func (r *Report) Items() []*judge.Item { return slices.Concat(r.Allocations, r.Reservations) }
+func (r *Picked) Items() []*judge.Item { return slices.Concat(r.Allocations, r.Reservations) }
 
 // RefusedOf returns the gates against the release of an item. isRefused is false where no gate stands. A reservation
 // that shares an allocation's verdict shares its gates.
-func (r *Report) RefusedOf(it *judge.Item) (x reconciler.Refused, isRefused bool) {
+func (r *Picked) RefusedOf(it *judge.Item) (x reconciler.Refused, isRefused bool) {
 	if shared := it.SharesVerdictOf(); shared != nil {
 		it = shared
 	}
@@ -112,18 +110,18 @@ func (r *Report) RefusedOf(it *judge.Item) (x reconciler.Refused, isRefused bool
 }
 
 // CanRelease reports whether no gate stands against an item, or only gates that open by themselves.
-func (r *Report) CanRelease(it *judge.Item) bool {
+func (r *Picked) CanRelease(it *judge.Item) bool {
 	x, isRefused := r.RefusedOf(it)
 	return !isRefused || !x.At().IsZero()
 }
 
 // Releasable returns what a run that was tried out releases, now or once its verdict is confirmed.
-func (r *Report) Releasable() []reconciler.Refused {
+func (r *Picked) Releasable() []reconciler.Refused {
 	return lists.Filter(r.Left, func(x reconciler.Refused) bool { return r.CanRelease(x.Item) })
 }
 
 // Pick returns the items of a verdict that have a row of their own.
-func (r *Report) Pick(v judge.Verdict) []*judge.Item {
+func (r *Picked) Pick(v judge.Verdict) []*judge.Item {
 	return lists.Filter(r.Items(), func(it *judge.Item) bool { return it.Verdict == v && OwnRow(it) })
 }
 
@@ -132,7 +130,7 @@ func OwnRow(it *judge.Item) bool { return it.Allocation != nil || len(it.Related
 
 // ReleasedAddresses returns what -o name prints of a run: the addresses that it released, or that a run without
 // isDryRun would release now or once their verdicts are confirmed.
-func (r *Report) ReleasedAddresses(isDryRun bool) []string {
+func (r *Picked) ReleasedAddresses(isDryRun bool) []string {
 	var found []netip.Addr
 	for _, it := range r.Released {
 		found = append(found, it.Address())
@@ -147,7 +145,7 @@ func (r *Report) ReleasedAddresses(isDryRun bool) []string {
 
 // Addresses returns what -o name prints of check: addresses that need attention, or all. It skips what cannot be
 // parsed.
-func (r *Report) Addresses(all bool) []string {
+func (r *Picked) Addresses(all bool) []string {
 	var found []netip.Addr
 	for _, it := range r.Items() {
 		if all || it.Verdict != judge.InUse || len(r.Filter.Verdicts)+len(r.Filter.Reasons) > 0 {
