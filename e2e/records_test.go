@@ -29,7 +29,7 @@ func (s *stage) recorded(t testing.TB, args ...string) []audit.Record {
 	t.Helper()
 	out := s.product(t, append([]string{"history", "--verify"}, args...)...)
 	out.exits(t, 0)
-	var d docs.History
+	var d docs.HistoryReport
 	check(t, json.Unmarshal([]byte(out.stdout), &d))
 	return d.Records
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view/explain"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
@@ -58,7 +59,8 @@ To see changes, run it under watch(1), as in the examples, or open the page of
 			if err := o.checkNames(j.Observation); err != nil {
 				return err // no empty report, as of a healthy cluster
 			}
-			return o.printReport(ctx, view.Pick(j, r.Plan(ctx, j), o.filter))
+			d := view.NewCheckReport(view.PlannedResult(j, r.Plan(ctx, j)), o.filter)
+			return o.printJudged(ctx, j, o.fails.Fails(d), o.checkAnswer(j, d))
 		},
 	}
 	o.add(c.Flags(), "warn")
@@ -100,13 +102,13 @@ and without a terminal to ask on, run does nothing: exit code 2.
 			if err != nil {
 				return err
 			}
-			rep := view.PickRun(out, o.DryRun, o.filter)
+			d := view.NewRunReport(out, o.DryRun, o.filter)
 			if o.snapshot != "" {
-				if rep.Requests, err = view.RequestsOf(out); err != nil {
+				if d.Requests, err = view.NewRequests(out); err != nil {
 					return err
 				}
 			}
-			return o.printReport(ctx, rep)
+			return o.printRun(ctx, out, d)
 		},
 	}
 	o.add(c.Flags(), "warn")
@@ -145,19 +147,19 @@ func (o *options) askToRun(ctx context.Context, r *reconciler.Reconciler) error 
 	if err != nil {
 		return err
 	}
-	rep := view.PickRun(out, true, o.filter)
+	d := view.NewRunReport(out, true, o.filter)
 	var does []string
-	if n := len(rep.Releasable()); n > 0 {
+	if n := len(d.Releasable()); n > 0 {
 		does = append(does, "release "+screen.Count(n, "stale item"))
 	}
-	if n := len(rep.Repaired); n > 0 {
+	if n := len(d.Repaired); n > 0 {
 		does = append(does, "repair "+screen.Count(n, "finding"))
 	}
 	if len(does) == 0 {
 		return nil
 	}
 	return o.confirm(ctx, strings.Join(does, " and "), "Nothing was released.",
-		answer{at: out.Observation.Now, screen: func(s *screen.Screen) { s.BeforeRun(rep) }})
+		answer{document: d, screen: func(s *screen.Screen) { s.BeforeRun(d) }})
 }
 
 // dryRunOf makes a run that writes nothing. The verdicts that it reaches begin to stand.
@@ -167,33 +169,42 @@ func dryRunOf(ctx context.Context, r *reconciler.Reconciler) (*reconciler.Result
 	return dry.Run(ctx)
 }
 
-// printReport prints the report of check, run or apply, which fails by --fail-on. A filter that names nothing is an
-// error at the end of a run, since it may have released other items.
-func (o *options) printReport(ctx context.Context, r *view.Picked) error {
-	err := cmp.Or(o.printRun(ctx, r, false), o.checkNames(r.Observation))
-	if err == nil && o.fails.Fails(r) {
+// printRun prints the document of run or apply, which fails by --fail-on.
+func (o *options) printRun(ctx context.Context, out *reconciler.Result, d *view.RunReport) error {
+	return o.printJudged(ctx, out.Judgement, o.fails.FailsRun(d), o.runAnswer(out.Judgement, d))
+}
+
+// printJudged prints an answer about a judgement. A filter that names nothing is an error at the end of a run, since it
+// may have released other items.
+func (o *options) printJudged(ctx context.Context, j *judge.Judgement, fails bool, a answer) error {
+	err := cmp.Or(o.print(ctx, a), o.checkNames(j.Observation))
+	if err == nil && fails {
 		return errUnresolved
 	}
 	return err
 }
 
-func (o *options) printRun(ctx context.Context, r *view.Picked, isUnresolved bool) error {
-	a := answer{
-		kind: view.KindCheck, at: r.Observation.Now, notes: r.Notes(), isUnresolved: isUnresolved,
-		document: func(h view.Header) any { return view.OfCheck(h, r) },
-		names:    func() []string { return r.Addresses(o.all) },
+func (o *options) checkAnswer(j *judge.Judgement, d *view.CheckReport) answer {
+	return answer{document: d, notes: d.Notes, names: func() []string { return d.Addresses(o.all) },
 		screen: func(s *screen.Screen) {
-			s.Report(r)
-			if !s.NoHeaders {
-				s.Advice(explain.OfNodes(o.advisor(), r.Judgement, r.Findings))
-			}
-		},
+			s.Check(d)
+			o.adviseOnNodes(s, j, d)
+		}}
+}
+
+func (o *options) runAnswer(j *judge.Judgement, d *view.RunReport) answer {
+	return answer{document: d, notes: d.Notes, names: func() []string { return d.Addresses(o.DryRun) },
+		screen: func(s *screen.Screen) {
+			s.Run(d)
+			o.adviseOnNodes(s, j, &d.CheckReport)
+		}}
+}
+
+// adviseOnNodes writes the steps that end what nodes hold.
+func (o *options) adviseOnNodes(s *screen.Screen, j *judge.Judgement, d *view.CheckReport) {
+	if !s.NoHeaders {
+		s.Advice(explain.NodeSteps(o.advisor(), j, d.Findings))
 	}
-	if r.Ran {
-		a.names = func() []string { return r.ReleasedAddresses(o.DryRun) }
-		a.kind, a.document = view.KindRun, func(h view.Header) any { return view.OfRun(h, r) }
-	}
-	return o.print(ctx, a)
 }
 
 func newStatus(std streams) *cobra.Command {
@@ -232,12 +243,10 @@ Exit code 0: no ! and no ✗; 1: there are; 2: the cluster could not be read.`,
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			d := view.OfStatus(view.Header{}, explain.OfStatus(o.advisor(), probe.Judgement, lines))
+			d := view.NewStatusReport(probe.Now, explain.CompleteStatus(o.advisor(), probe.Judgement, lines))
 			return o.print(ctx, answer{
-				kind: view.KindStatus, at: probe.Now, isUnresolved: d.Level != view.LevelOK,
-				document: func(h view.Header) any { d.Header = h; return d },
-				names:    d.IDs,
-				screen:   func(s *screen.Screen) { s.Status(d) },
+				document: d, names: d.IDs, isUnresolved: d.Level != view.LevelOK,
+				screen: func(s *screen.Screen) { s.Status(d) },
 			})
 		},
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -23,7 +22,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/fileform"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
 func newExplain(std streams) *cobra.Command {
@@ -99,41 +97,33 @@ func (o *options) explain(ctx context.Context, namespace string, args []string) 
 	if err != nil {
 		return err
 	}
-	var reports []*view.Picked
-	var explained []view.Explanation
+	var all []*view.ExplainReport
 	for _, s := range subjects {
 		if s, err = s.Resolve(j); err != nil {
 			return orWord(s.Name, err)
 		}
-		rep, d := o.explainJudged(ctx, r, j, explain.Question{Subject: s})
-		reports, explained = append(reports, rep), append(explained, *d)
+		all = append(all, o.explainJudged(ctx, r, j, explain.Question{Subject: s}))
 	}
-	isUnknown := func(d view.Explanation) bool { return !d.Found }
 	a := answer{
-		kind: view.KindExplanation, at: j.Observation.Now, notes: reports[0].Notes(),
-		isUnresolved: slices.ContainsFunc(explained, isUnknown),
-		document:     func(h view.Header) any { explained[0].Header = h; return &explained[0] },
-		names: func() (all []string) {
-			for _, rep := range reports {
-				all = append(all, rep.Addresses(true)...)
+		document: all[0], notes: all[0].Notes,
+		isUnresolved: slices.ContainsFunc(all, func(d *view.ExplainReport) bool { return !d.Found }),
+		names: func() (names []string) {
+			for _, d := range all {
+				names = append(names, d.Addresses(true)...)
 			}
-			return all
+			return names
 		},
 		screen: func(s *screen.Screen) {
-			for i, rep := range reports {
-				if len(reports) > 1 {
-					s.Line("\n=== %s ===", explained[i].Subject.Name)
+			for _, d := range all {
+				if len(all) > 1 {
+					s.Line("\n=== %s ===", d.Subject.Name)
 				}
-				s.Explain(rep, &explained[i])
+				s.Explain(d)
 			}
 		},
 	}
-	if len(explained) > 1 {
-		a.kind = view.KindExplanations
-		a.document = func(h view.Header) any {
-			return &view.ExplanationList{Header: h, Explanations: lists.Map(explained,
-				func(d view.Explanation) view.Explanation { d.Header = h; return d })}
-		}
+	if len(all) > 1 {
+		a.document = view.NewExplainReports(all)
 	}
 	return o.print(ctx, a)
 }
@@ -164,8 +154,7 @@ func (o *options) explainWords(ctx context.Context, args []string) error {
 		found = append(found, meanings...)
 	}
 	return o.print(ctx, answer{
-		kind:     view.KindWords,
-		document: func(h view.Header) any { return &view.WordList{Header: h, Words: found} },
+		document: view.NewWordReport(found),
 		names:    func() []string { return lists.Map(found, func(w view.Word) string { return w.Word }) },
 		screen:   func(s *screen.Screen) { s.Words(found) },
 	})
@@ -201,38 +190,24 @@ func (o *options) explainFile(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	all := explain.Addresses(j, usage.Of(j), asked)
-	free := lists.Filter(all, func(a view.AddressState) bool { return a.State == "Free" })
+	d := explain.NewAddressReport(j, asked)
 	return o.print(ctx, answer{
-		kind: view.KindAddresses, at: j.Observation.Now, notes: j.Notes(), isUnresolved: len(free) < len(all),
-		document: func(h view.Header) any {
-			return &view.AddressList{Header: h, Limits: view.LimitsOf(j), Addresses: all}
-		},
-		names: func() []string { return lists.Map(free, func(a view.AddressState) string { return a.IP }) },
-		screen: func(s *screen.Screen) {
-			row := func(a view.AddressState) []string {
-				return []string{a.IP, a.State, a.Pool, cmp.Or(a.PodRef, strings.Join(a.CarriedBy, ", "))}
-			}
-			s.List()
-			for _, unknown := range j.Observation.UnknownSources() {
-				s.Text("Note: ", unknown.Unknown+"; "+unknown.Costs)
-			}
-			s.Table([]string{"ADDRESS", "STATE", "POOL", "POD OR NODE"}, lists.Map(all, row), nil)
-		},
+		document: d, notes: d.Notes, names: d.Free, isUnresolved: len(d.Free()) < len(d.Addresses),
+		screen: func(s *screen.Screen) { s.Addresses(d) },
 	})
 }
 
 // explainJudged answers a question about a judgement. The question has the subject, and what to pick of it.
-func (o *options) explainJudged(ctx context.Context, r *reconciler.Reconciler, j *judge.Judgement,
-	q explain.Question) (*view.Picked, *view.Explanation,
-) {
-	q.Judgement, q.Plan, q.Advisor, q.Snapshot = j, r.Plan(ctx, j), o.advisor(), o.snapshot != ""
+func (o *options) explainJudged(
+	ctx context.Context, r *reconciler.Reconciler, j *judge.Judgement, q explain.Question,
+) *view.ExplainReport {
+	q.Result, q.Advisor, q.Snapshot = view.PlannedResult(j, r.Plan(ctx, j)), o.advisor(), o.snapshot != ""
 	recent, err := r.Breaker(ctx, j)
 	if err != nil {
 		j.Observation.Warnings = append(j.Observation.Warnings, fmt.Sprintf("the breaker's count could not be read: %v", err))
 	}
 	q.Recent = recent
-	return explain.Answer(q)
+	return explain.NewReport(q)
 }
 
 // advisor returns an Advisor whose commands have the flags that name the cluster and decide about verdicts. Without a

@@ -19,7 +19,7 @@ import (
 )
 
 // explained runs explain on a snapshot, as text and as JSON.
-func explained(t *testing.T, dir, what string, more ...string) (text string, d view.Explanation) {
+func explained(t *testing.T, dir, what string, more ...string) (text string, d view.ExplainReport) {
 	t.Helper()
 	args := append([]string{"explain", what, "--snapshot", dir}, more...)
 	_, text, errs := run(t, args...)
@@ -215,7 +215,7 @@ func TestExplain_JSON(t *testing.T) {
 func subjects(t *testing.T) (all []string) {
 	t.Helper()
 	_, out, _ := run(t, "check", "--snapshot", sample, "--all", "-o", "json")
-	var d view.Check
+	var d view.CheckReport
 	if err := json.Unmarshal([]byte(out), &d); err != nil {
 		t.Fatal(err)
 	}

@@ -63,14 +63,12 @@ Exit code 0: printed; 1: --verify found a fault; 2: the history could not be rea
 			if err != nil {
 				return err
 			}
-			d := view.OfHistory(lines, file != "", now, func(r *audit.Record) bool {
+			d := view.NewHistoryReport(lines, file != "", now, func(r *audit.Record) bool {
 				return has(r) && !r.Time.Before(now.Add(-age))
 			})
 			return o.print(c.Context(), answer{
-				kind: view.KindHistory, at: now, isUnresolved: verify && len(d.Faults) > 0,
-				document: func(h view.Header) any { d.Header = h; return d },
-				names:    d.Addresses,
-				screen:   func(s *screen.Screen) { s.History(d, len(args) > 0, verify) },
+				document: d, names: d.Addresses, isUnresolved: verify && len(d.Faults) > 0,
+				screen: func(s *screen.Screen) { s.History(d, len(args) > 0, verify) },
 			})
 		},
 	}

@@ -68,7 +68,7 @@ func TestSample_EveryVerdictAndFinding(t *testing.T) {
 	if code != exitUnresolved {
 		t.Fatalf("exit code %d, want %d; stderr: %s", code, exitUnresolved, errs)
 	}
-	var d view.Check
+	var d view.CheckReport
 	if err := json.Unmarshal([]byte(out), &d); err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestSample_EveryVerdictAndFinding(t *testing.T) {
 // The comment before each entry of the sample says what becomes of it.
 func TestSample_Comments(t *testing.T) {
 	_, out, _ := run(t, "check", "--snapshot", sample, "-o", "json")
-	var d view.Check
+	var d view.CheckReport
 	if err := json.Unmarshal([]byte(out), &d); err != nil {
 		t.Fatal(err)
 	}

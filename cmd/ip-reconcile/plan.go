@@ -16,6 +16,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/suggest"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
+	"github.com/ip-reconcile/ip-reconcile/internal/version"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -88,17 +89,16 @@ func (o *options) plan(ctx context.Context, file string) error {
 		return planfile.ErrNoUID
 	}
 	items := planfile.Select(out)
-	rep := view.PickRun(out, true, o.filter)
+	d := view.NewRunReport(out, true, o.filter)
+	judged := o.cluster
+	judged.UID = o.clusterUID(ctx)
+	p := planfile.New(view.NewHeader(view.KindPlan, version.Get().Version, judged, out.Observation.Now), items)
+	p.Limits = d.Limits
 	a := answer{
-		kind: view.KindPlan, at: out.Observation.Now, notes: rep.Notes(),
-		document: func(h view.Header) any {
-			p := planfile.New(h, items)
-			p.Limits = view.LimitsOf(out.Judgement)
-			return p
-		},
+		document: p, notes: d.Notes,
 		names: func() []string { return lists.Map(items, (*judge.Item).Text) },
 		screen: func(s *screen.Screen) {
-			s.Plan(rep)
+			s.Plan(d)
 			switch {
 			case file == "":
 			case len(items) == 0:
@@ -188,5 +188,5 @@ func (o *options) apply(ctx context.Context, file string, maxAge time.Duration) 
 		return err
 	}
 	p.Complete(out)
-	return o.printReport(ctx, view.PickRun(out, false, o.filter))
+	return o.printRun(ctx, out, view.NewRunReport(out, false, o.filter))
 }

@@ -91,9 +91,12 @@ func (o *poolsOptions) pools(ctx context.Context, args []string) error {
 	case o.unused && len(args) > 0:
 		return errors.New("--unused is about all pools, and cannot be used with one")
 	}
-	ofNewRange, err := view.NewRange(o.newRange, o.exclude)
-	if o.newRange != "" && err != nil {
-		return fmt.Errorf("--new-range %q: %w", o.newRange, err)
+	var to *view.NewRange
+	if o.newRange != "" {
+		var err error
+		if to, err = view.ParseNewRange(o.newRange, o.exclude); err != nil {
+			return fmt.Errorf("--new-range %q: %w", o.newRange, err)
+		}
 	}
 	r, j, err := o.judge(ctx)
 	if err != nil {
@@ -110,33 +113,22 @@ func (o *poolsOptions) pools(ctx context.Context, args []string) error {
 	if len(args) > 0 && len(pools) == 0 {
 		return fmt.Errorf("no pool has the name or range %q, or this address in its range: %s", args[0], all.Known())
 	}
-	names := lists.Map(pools, (*usage.Pool).Ref)
-	var only view.Filter // of one pool: gates against releases in other pools are no answer
-	if len(args) > 0 {
-		only.Pools = names
-	}
-	rep := view.Pick(j, r.Plan(ctx, j), only)
-	a := answer{kind: view.KindPools, at: j.Observation.Now, notes: append(rep.Notes(), all.Notes...),
-		names: func() []string { return names }}
+	out := view.PlannedResult(j, r.Plan(ctx, j))
+	a := answer{names: func() []string { return lists.Map(pools, (*usage.Pool).Ref) }}
 	if len(args) == 0 {
-		d := view.OfPools(view.Header{}, rep, all)
+		d := view.NewPoolsReport(out, all)
 		for i := 0; o.unused && i < len(d.Pools); i++ {
 			facts := advice.Facts{Names: map[string]string{"pool": d.Pools[i].Pool}}
 			for _, step := range o.advisor().Steps("more", "unused pool", facts) {
 				d.Pools[i].DeleteCommand = step.Command
 			}
 		}
-		a.document = func(h view.Header) any { d.Header = h; return d }
+		a.document, a.notes = d, d.Notes
 		a.screen = func(s *screen.Screen) { s.Pools(d) }
 	} else {
-		d := view.OfPoolDetails(view.Header{ObservedAt: j.Observation.Now}, rep, all, pools)
-		for i := 0; ofNewRange != nil && i < len(pools); i++ {
-			d.Pools[i].NewRange = ofNewRange(j, rep, pools[i])
-			a.isUnresolved = a.isUnresolved || d.Pools[i].NewRange.HasOutside()
-		}
-		a.kind = view.KindPool
-		a.document = func(h view.Header) any { d.Header = h; return d }
-		a.screen = func(s *screen.Screen) { s.PoolDetails(d) }
+		d := view.NewPoolReport(out, all, pools, to)
+		a.document, a.notes, a.isUnresolved = d, d.Notes, d.HasOutside()
+		a.screen = func(s *screen.Screen) { s.Pool(d) }
 	}
 	return o.print(ctx, a)
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/util/jsonpath"
@@ -56,10 +55,8 @@ func (p *printing) check(given *pflag.FlagSet) error {
 func (p *printing) isTable() bool { return p.output == "table" || p.output == "wide" }
 
 type answer struct {
-	kind     string    // of the document
-	at       time.Time // at which it was judged
+	document view.Document
 	notes    []string
-	document func(view.Header) any
 	names    func() []string
 	screen   func(*screen.Screen)
 
@@ -96,7 +93,6 @@ func (o *options) write(text []byte) error {
 }
 
 func (o *options) render(ctx context.Context, a answer) ([]byte, error) {
-	header := view.NewHeader(a.kind, version.Get().Version, o.cluster, a.at)
 	switch {
 	case o.isTable():
 		return o.renderScreen(a, o.outDisplay), nil
@@ -107,14 +103,15 @@ func (o *options) render(ctx context.Context, a answer) ([]byte, error) {
 		}
 		return text.Bytes(), nil
 	}
+	judged := o.cluster
 	if o.clusterUID != nil {
-		header.Cluster.UID = o.clusterUID(ctx)
+		judged.UID = o.clusterUID(ctx)
 	}
-	d := a.document(header)
+	a.document.SetSource(version.Get().Version, judged)
 	if o.path != nil {
-		return o.query(d)
+		return o.query(a.document)
 	}
-	return view.Encode(o.output, d)
+	return view.Encode(o.output, a.document)
 }
 
 // renderScreen renders an answer for a display. Long lists are cut on a terminal, unless a flag asks for all or for a
@@ -125,14 +122,15 @@ func (o *options) renderScreen(a answer, d display) []byte {
 	if o.ByHand {
 		s.ConfirmAfter = judge.MinAbsenceWhilePending
 	}
-	if a.kind != view.KindWords && !o.noHeaders { // words are of no cluster
-		s.Head(view.NewHeader(a.kind, version.Get().Version, o.cluster, a.at))
+	a.document.SetSource(version.Get().Version, o.cluster)
+	if h := a.document.Head(); h.Kind != view.KindWords && !o.noHeaders { // words are of no cluster
+		s.Head(h)
 	}
 	a.screen(s)
 	return []byte(s.String())
 }
 
-func (p *printing) query(d any) ([]byte, error) {
+func (p *printing) query(d view.Document) ([]byte, error) {
 	text, err := json.Marshal(d)
 	if err != nil {
 		return nil, err

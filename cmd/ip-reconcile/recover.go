@@ -75,14 +75,11 @@ func (o *options) recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d := view.NewRecoverReport(out)
 	return o.print(ctx, answer{
-		kind: view.KindRecovery, at: out.Observation.Now, notes: out.Notes(),
-		isUnresolved: out.ToRepair+len(out.Unrepaired) > 0,
-		document:     func(h view.Header) any { return view.OfRecovery(h, out) },
-		names: func() []string {
-			return lists.Map(view.Writes(out), func(w view.WriteRow) string { return w.IP })
-		},
-		screen: func(s *screen.Screen) { s.Recovery(out, o.writes) },
+		document: d, notes: d.Notes, isUnresolved: out.ToRepair+len(out.Unrepaired) > 0,
+		names:  func() []string { return lists.Map(d.Writes, func(w view.WriteRow) string { return w.IP }) },
+		screen: func(s *screen.Screen) { s.Recovery(d, o.writes) },
 	})
 }
 
@@ -97,8 +94,9 @@ func (o *options) askToRecover(ctx context.Context, r *reconciler.Reconciler) er
 	if err != nil || out.ToRepair == 0 {
 		return err
 	}
+	d := view.NewRecoverReport(out)
 	return o.confirm(ctx, "repair "+screen.Count(out.ToRepair, "finding"), "Nothing was written.",
-		answer{at: out.Observation.Now, screen: func(s *screen.Screen) { s.BeforeRecovery(out) }})
+		answer{document: d, screen: func(s *screen.Screen) { s.BeforeRecovery(d) }})
 }
 
 // underFence recovers while the fence holds whereabouts' Leases of all pools. A dry run needs no fence.

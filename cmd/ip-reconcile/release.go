@@ -144,7 +144,7 @@ func (o *byHand) check(ctx context.Context, r *reconciler.Reconciler) (err error
 		if len(found) == 0 {
 			o.missing = append(o.missing, fmt.Sprintf("%s: nothing to release is recorded\n", s))
 		}
-		for _, it := range lists.Filter(found, view.OwnRow) {
+		for _, it := range lists.Filter(found, ownRow) {
 			if !isSelected[it.ID()] { // several subjects may have it
 				isSelected[it.ID()] = true
 				o.selected = append(o.selected, it)
@@ -160,6 +160,9 @@ func (o *byHand) check(ctx context.Context, r *reconciler.Reconciler) (err error
 	o.filter.Has = func(it *judge.Item) bool { return ids[it.ID()] }
 	return nil
 }
+
+// ownRow reports whether an item has a row of its own. A reservation with an allocation is in its allocation's row.
+func ownRow(it *judge.Item) bool { return it.Allocation != nil || len(it.Related()) == 0 }
 
 // assert asserts that nothing uses the selected items that are Held for the reason of --override, and judges again.
 func (o *byHand) assert(ctx context.Context, r *reconciler.Reconciler) error {
@@ -201,8 +204,9 @@ func (o *byHand) release(ctx context.Context) error {
 		}
 	}
 	remains := func(it *judge.Item) bool { return !isReleased[it.ID()] }
-	return o.printRun(ctx, view.PickRun(out, false, o.filter),
-		len(o.missing) > 0 || slices.ContainsFunc(o.selected, remains))
+	a := o.runAnswer(out.Judgement, view.NewRunReport(out, false, o.filter))
+	a.isUnresolved = len(o.missing) > 0 || slices.ContainsFunc(o.selected, remains)
+	return o.print(ctx, a)
 }
 
 // isAgreed reports whether a run may release an item, or refuse it in the person's name: it was selected, and what
@@ -226,24 +230,26 @@ func (o *byHand) consent(ctx context.Context, r *reconciler.Reconciler) error {
 	if err != nil {
 		return err
 	}
-	return o.printRun(ctx, view.PickRun(out, true, o.filter), true)
+	a := o.runAnswer(out.Judgement, view.NewRunReport(out, true, o.filter))
+	a.isUnresolved = true
+	return o.print(ctx, a)
 }
 
 // show prints the evidence, and asks. It reports whether to release.
 func (o *byHand) show(ctx context.Context, r *reconciler.Reconciler) (releases bool, err error) {
-	rep, d := o.explainJudged(ctx, r, o.j, explain.Question{Subject: o.subjects[0], Filter: &o.filter})
+	d := o.explainJudged(ctx, r, o.j, explain.Question{Subject: o.subjects[0], Filter: &o.filter})
 	d.Advice = slices.DeleteFunc(d.Advice, func(a view.Advice) bool { // about this very release
 		return a.Cause == judge.Stale.String() || a.Cause == string(reconciler.AwaitingConfirmation)
 	})
-	can := lists.Filter(rep.Pick(judge.Stale), rep.CanRelease)
-	asserted := lists.Filter(can, (*judge.Item).IsOverridden)
-	counts := fmt.Sprintf("%d of %s", len(can), screen.Count(len(lists.Filter(rep.Items(), view.OwnRow)), "item"))
+	can := lists.Filter(d.Stale(), view.AllocationRow.CanRelease)
+	asserted := lists.Filter(can, func(r view.AllocationRow) bool { return r.IsAsserted })
+	counts := fmt.Sprintf("%d of %s", len(can), screen.Count(len(d.Rows()), "item"))
 	if len(asserted) > 0 {
 		counts += fmt.Sprintf(" (%d because you assert that nothing uses the address)", len(asserted))
 	}
-	evidence := answer{at: o.j.Observation.Now, screen: func(s *screen.Screen) { s.Explain(rep, d) }}
+	evidence := answer{document: d, screen: func(s *screen.Screen) { s.Explain(d) }}
 	if len(can) > 0 && !o.DryRun && o.asks() {
-		evidence.screen = func(s *screen.Screen) { s.BeforeRelease(rep, d, can) }
+		evidence.screen = func(s *screen.Screen) { s.BeforeRelease(d, can) }
 		err = o.confirm(ctx, "release "+counts, "Nothing was released.", evidence)
 		return err == nil, err
 	}

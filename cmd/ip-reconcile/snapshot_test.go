@@ -49,7 +49,7 @@ func stdin(t *testing.T, path string) {
 func verdictsOf(t *testing.T, args ...string) map[string]string {
 	t.Helper()
 	code, out, errs := run(t, append([]string{"check", "-o", "json"}, args...)...)
-	var d view.Check
+	var d view.CheckReport
 	if err := json.Unmarshal([]byte(out), &d); err != nil {
 		t.Fatalf("exit code %d: %v: %s", code, err, errs)
 	}

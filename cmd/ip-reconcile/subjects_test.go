@@ -40,7 +40,7 @@ func explainedJSON(t *testing.T, args string) (out string, code int) {
 
 func TestExplain_SeveralSubjects(t *testing.T) {
 	code, out, _ := run(t, "explain", "10.0.0.20", "node/worker-1", "default/nobody", "--snapshot", sample, "-o", "json")
-	var d view.ExplanationList
+	var d view.ExplainReports
 	if err := json.Unmarshal([]byte(out), &d); err != nil {
 		t.Fatal(err)
 	}

@@ -70,10 +70,9 @@ func (o *options) sysdump(ctx context.Context, path string, redact bool) error {
 		return err
 	}
 	return o.print(ctx, answer{
-		kind: view.KindSysdump, at: d.Manifest.ObservedAt, isUnresolved: len(d.Manifest.Missing) > 0,
-		document: func(view.Header) any { return d.Manifest },
-		names:    func() []string { return d.Manifest.Files },
-		screen:   func(s *screen.Screen) { s.Sysdump(&d.Manifest, path, o.judging()) },
+		document: &d.Manifest, isUnresolved: len(d.Manifest.Missing) > 0,
+		names:  func() []string { return d.Manifest.Files },
+		screen: func(s *screen.Screen) { s.Sysdump(&d.Manifest, path, o.judging()) },
 	})
 }
 
@@ -90,7 +89,7 @@ func (o *options) dump(ctx context.Context, file io.Writer, redact bool) (*sysdu
 	if o.cluster.UID = o.clusterUID(ctx); redact { // a plan of it would name other pods than the cluster has
 		e.Rename = sysdump.Names(cmp.Or(o.cluster.UID, rand.Text()), metav1.NamespaceSystem, metav1.NamespaceDefault,
 			o.Namespace(), o.LeaseNamespace())
-		o.cluster = view.Cluster{}
+		o.cluster, o.clusterUID = view.Cluster{}, nil
 	}
 	requirements, _ := r.Options.AgentNodes.Requirements()
 	for _, r := range requirements {
@@ -118,7 +117,7 @@ func (o *options) dump(ctx context.Context, file io.Writer, redact bool) (*sysdu
 	if !redact { // these have names
 		s := &screen.Screen{Width: 100}
 		s.Head(d.Manifest.Header)
-		s.Status(view.OfStatus(view.Header{}, lines))
+		s.Status(view.NewStatusReport(probe.Now, lines))
 		d.Add("status.txt", []byte(s.String()), nil)
 		d.Pods(ctx, probe.Core, o.Namespace(), o.LeaseNamespace())
 	}

@@ -84,8 +84,8 @@ func planAndApply(t *testing.T) (planned, question, applied string) {
 	}
 	out.Refused = nil
 	p.Complete(out)
-	rep := view.PickRun(out, false, view.Filter{Has: p.Has})
-	if err := o.printRun(t.Context(), rep, true); !errors.Is(err, errUnresolved) {
+	d := view.NewRunReport(out, false, view.Filter{Has: p.Has})
+	if err := o.printRun(t.Context(), out, d); !errors.Is(err, errUnresolved) {
 		t.Error(err)
 	}
 	return shownPlan(), shownQuestion(), shownApply()

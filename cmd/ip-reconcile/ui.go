@@ -130,9 +130,10 @@ func (o *options) view(ctx context.Context, r *reconciler.Reconciler) (*ui.View,
 		if err != nil {
 			return nil, err
 		}
-		v.Judgement, v.Plan = j, r.Plan(ctx, j)
+		plan := r.Plan(ctx, j)
+		v.Result = view.PlannedResult(j, plan)
 		v.Status = func(ctx context.Context) []view.StatusLine {
-			return statuscmd.OfJudgement(ctx, j, v.Plan, &o.Common, nil)
+			return statuscmd.OfJudgement(ctx, j, plan, &o.Common, nil)
 		}
 		return v, nil
 	}
@@ -146,7 +147,7 @@ func (o *options) view(ctx context.Context, r *reconciler.Reconciler) (*ui.View,
 		return nil, probe.Unjudged
 	}
 	recent, err := r.Breaker(ctx, probe.Judgement)
-	v.Judgement, v.Plan, v.History = probe.Judgement, probe.Plan, clusterflags.History(cluster).Lines
+	v.Result, v.History = view.PlannedResult(probe.Judgement, probe.Plan), clusterflags.History(cluster).Lines
 	v.Status = func(context.Context) []view.StatusLine { return lines }
 	v.Breaker = func(context.Context) (reconciler.BreakerState, error) { return recent, err }
 	return v, nil
@@ -165,7 +166,8 @@ func newPassPage(o *servecmd.Options, cluster *kube.Cluster, core kubernetes.Int
 		}
 		plan := &reconciler.Plan{Refused: out.Refused, CommonGates: out.CommonGates}
 		page.Show(&ui.View{
-			Judgement: out.Judgement, Plan: plan, ConfirmAfter: o.ConfirmAfter, History: clusterflags.History(cluster).Lines,
+			Result: view.PlannedResult(out.Judgement, plan), ConfirmAfter: o.ConfirmAfter,
+			History: clusterflags.History(cluster).Lines,
 			Advisor: advice.Advisor{Program: commandName(), Namespace: o.Namespace()},
 			Cluster: view.Cluster{Server: host},
 			Status: func(ctx context.Context) []view.StatusLine {

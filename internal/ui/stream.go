@@ -76,7 +76,7 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 func (s state) event() []byte {
 	e := event{Problem: s.problem}
 	if k := s.kept; k != nil {
-		e.Time, e.AgeSeconds = k.view.Judgement.Observation.Now.UTC(), int(time.Since(k.shown).Seconds())
+		e.Time, e.AgeSeconds = k.view.Result.Observation.Now.UTC(), int(time.Since(k.shown).Seconds())
 		e.IsSnapshot = k.view.Cluster.Snapshot != ""
 	}
 	d, _ := json.Marshal(e) // it has only texts, numbers and times

@@ -26,8 +26,8 @@ const maxConflicts = 20
 // View has one judgement, and answers the page's questions by it with the documents and texts of the commands. It has
 // nothing that writes. Its functions may ask the cluster, and are safe for concurrent use.
 type View struct {
-	Judgement    *judge.Judgement
-	Plan         *reconciler.Plan
+	// Result is that of a pass; what it wrote is not shown.
+	Result       *reconciler.Result
 	Advisor      advice.Advisor
 	Cluster      view.Cluster
 	ConfirmAfter time.Duration
@@ -52,10 +52,10 @@ func (p problem) Error() string { return p.text }
 
 // Overview is the answer to "is it working, and what needs attention?".
 type Overview struct {
-	Status *view.Status   `json:"status"`
-	Pools  *view.PoolList `json:"pools"`
+	Status *view.StatusReport `json:"status"`
+	Pools  *view.PoolsReport  `json:"pools"`
 	// Check has the findings, and the items that are not in use.
-	Check *view.Check `json:"check"`
+	Check *view.CheckReport `json:"check"`
 	// Conflicts are those of the first findings. The page lists no more.
 	Conflicts []view.Conflict `json:"conflicts"`
 	Commands  []view.Advice   `json:"commands"`
@@ -63,16 +63,16 @@ type Overview struct {
 
 // PoolMap is a pool with the states of its addresses.
 type PoolMap struct {
-	Pool      *view.PoolDetails `json:"pool"`
+	Pool      *view.PoolReport  `json:"pool"`
 	Addresses []view.AddressRun `json:"addresses"`
 	Commands  []view.Advice     `json:"commands"`
 }
 
 // Printed is an explanation or a history, and the text that the command prints of it.
 type Printed struct {
-	Explanation *view.Explanation `json:"explanation,omitempty"`
-	History     *view.History     `json:"history,omitempty"`
-	Text        string            `json:"text"`
+	Explanation *view.ExplainReport `json:"explanation,omitempty"`
+	History     *view.HistoryReport `json:"history,omitempty"`
+	Text        string              `json:"text"`
 }
 
 // answer returns the answer to a question about a subject.
@@ -90,14 +90,16 @@ func (v *View) answer(ctx context.Context, question, subject string) (any, error
 	return nil, problem{http.StatusNotFound, fmt.Sprintf("no such question: %q", question)}
 }
 
-func (v *View) header(kind string) view.Header {
-	return view.NewHeader(kind, version.Get().Version, v.Cluster, v.Judgement.Observation.Now)
+// signed is a document with the cluster that it is of.
+func signed[D view.Document](v *View, d D) D {
+	d.SetSource(version.Get().Version, v.Cluster)
+	return d
 }
 
 // usage returns the usage of the pools. The caller holds mu.
 func (v *View) usage() *usage.Pools {
 	if v.pools == nil {
-		v.pools = usage.Of(v.Judgement)
+		v.pools = usage.Of(v.Result.Judgement)
 	}
 	return v.pools
 }
@@ -106,19 +108,20 @@ func (v *View) overview(ctx context.Context) *Overview {
 	lines := v.Status(ctx)
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	lines = explain.OfStatus(v.Advisor, v.Judgement, lines)
+	j := v.Result.Judgement
+	lines = explain.CompleteStatus(v.Advisor, j, lines)
 	attention := view.Filter{Has: func(it *judge.Item) bool { return it.Verdict != judge.InUse }}
-	rep := view.Pick(v.Judgement, v.Plan, attention)
-	rep.Filter = view.Filter{} // the page does not show it
+	check := view.NewCheckReport(v.Result, attention)
+	check.Filter = nil // the page does not show it
 	commands := v.Advisor.Steps("more", "overview", advice.Facts{})
 	if v.Cluster.Snapshot == "" {
 		commands = append(commands, v.Advisor.Steps("more", "overview of a cluster", advice.Facts{})...)
 	}
 	return &Overview{
-		Status:    view.OfStatus(v.header(view.KindStatus), lines),
-		Pools:     view.OfPools(v.header(view.KindPools), rep, v.usage()),
-		Check:     view.OfCheck(v.header(view.KindCheck), rep),
-		Conflicts: explain.Conflicts(v.Judgement, maxConflicts),
+		Status:    signed(v, view.NewStatusReport(j.Observation.Now, lines)),
+		Pools:     signed(v, view.NewPoolsReport(v.Result, v.usage())),
+		Check:     signed(v, check),
+		Conflicts: explain.Conflicts(j, maxConflicts),
 		Commands:  lists.Clone(commands),
 	}
 }
@@ -131,11 +134,10 @@ func (v *View) pool(name string) (*PoolMap, error) {
 	if i < 0 {
 		return nil, problem{http.StatusNotFound, fmt.Sprintf("no pool has the name %q: %s", name, all.Known())}
 	}
-	rep := view.Pick(v.Judgement, v.Plan, view.Filter{Pools: []string{name}})
 	facts := advice.Facts{Names: map[string]string{"pool": name}}
 	return &PoolMap{
-		Pool:      view.OfPoolDetails(v.header(view.KindPool), rep, all, all.All[i:i+1]),
-		Addresses: lists.Clone(explain.Runs(v.Judgement, all.All[i])),
+		Pool:      signed(v, view.NewPoolReport(v.Result, all, all.All[i:i+1], nil)),
+		Addresses: lists.Clone(explain.Runs(v.Result.Judgement, all.All[i])),
 		Commands:  lists.Clone(v.Advisor.Steps("more", "map of a pool", facts)),
 	}, nil
 }
@@ -159,14 +161,13 @@ func (v *View) explain(ctx context.Context, text string) (*Printed, error) {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if subject, err = subject.Resolve(v.Judgement); err != nil {
+	if subject, err = subject.Resolve(v.Result.Judgement); err != nil {
 		return nil, problem{http.StatusBadRequest, err.Error()}
 	}
-	rep, d := explain.Answer(explain.Question{Subject: subject, Judgement: v.Judgement, Plan: v.Plan,
-		Recent: recent, Advisor: v.Advisor, Snapshot: v.Cluster.Snapshot != ""})
-	d.Header = v.header(view.KindExplanation)
+	d := signed(v, explain.NewReport(explain.Question{Subject: subject, Result: v.Result,
+		Recent: recent, Advisor: v.Advisor, Snapshot: v.Cluster.Snapshot != ""}))
 	s := v.screen(d.Header)
-	s.Explain(rep, d)
+	s.Explain(d)
 	return &Printed{Explanation: d, Text: s.String()}, nil
 }
 
@@ -186,8 +187,7 @@ func (v *View) history(ctx context.Context, text string) (*Printed, error) {
 	if err != nil {
 		return nil, problem{http.StatusBadGateway, err.Error()}
 	}
-	d := view.OfHistory(lines, false, v.Judgement.Observation.Now, has)
-	d.Header = v.header(view.KindHistory)
+	d := signed(v, view.NewHistoryReport(lines, false, v.Result.Observation.Now, has))
 	s := v.screen(d.Header)
 	s.History(d, text != "", false)
 	return &Printed{History: d, Text: s.String()}, nil

@@ -19,7 +19,6 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/view/explain"
 	"github.com/ip-reconcile/ip-reconcile/internal/fileform"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -53,12 +52,12 @@ func New(h view.Header, items []*judge.Item) *view.Plan {
 // planned returns an item with its evidence. It omits nodes where the verdict rests on all of them: one that joins or
 // leaves the cluster changes nothing then.
 func planned(it *judge.Item) view.PlanItem {
-	d := view.PlanItem{AllocationRow: view.OfItem(&view.Picked{}, it), Key: it.Key()}
+	d := view.PlanItem{AllocationRow: view.NewRow(it), Key: it.Key()}
 	if d.IsReservation {
 		d.Reservation, d.ReservationUID, d.Pool = d.Pool, it.Reservation.UID, ""
 	}
 	if ev := it.Evidence(); ev != nil {
-		d.Evidence = *explain.Evidence(ev)
+		d.Evidence = *view.NewEvidence(ev)
 		s := &d.Evidence.Sandbox
 		switch ev.Sandbox {
 		case judge.Absent, judge.NoSource:

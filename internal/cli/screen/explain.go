@@ -11,15 +11,14 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // Explain writes an explanation.
-func (s *Screen) Explain(r *view.Picked, d *view.Explanation) {
+func (s *Screen) Explain(d *view.ExplainReport) {
 	for _, text := range d.Missing {
 		s.Text("", text)
 	}
-	s.circumstances(r.Notes(), r.Gates)
+	s.circumstances(d.Circumstances)
 	for _, c := range d.Conflicts {
 		s.conflict(c)
 	}
@@ -47,8 +46,8 @@ func (s *Screen) Explain(r *view.Picked, d *view.Explanation) {
 			s.explainItem(it)
 		}
 	} else {
-		s.items("STALE", r, r.Pick(judge.Stale))
-		s.items("HELD", r, r.Pick(judge.Held))
+		s.rows("STALE", d.ObservedAt, d.Stale())
+		s.rows("HELD", d.ObservedAt, d.Held())
 	}
 	s.explainNodes(d)
 	if d.Restore != nil {
@@ -57,7 +56,7 @@ func (s *Screen) Explain(r *view.Picked, d *view.Explanation) {
 	if d.RecentReleases.Releases > 0 {
 		s.section("unconfirmed releases within an hour, of the allocations before them", d.RecentReleases)
 	}
-	s.Findings("FINDINGS", lists.Map(r.Findings, view.FindingOf))
+	s.Findings("FINDINGS", d.Findings)
 	s.Advice(d.Advice)
 	s.legend()
 }
@@ -96,7 +95,7 @@ func (s *Screen) explainItem(it view.ExplainedItem) {
 		return
 	}
 	var without []string
-	if it.Verdict != judge.Stale { // only a Stale item is released at once, or needs a confirmation
+	if !it.IsStale() { // only a Stale item is released at once, or needs a confirmation
 		without = append(without, "proven")
 	}
 	s.section(title, it, without...)
@@ -113,7 +112,7 @@ func (s *Screen) explainItem(it view.ExplainedItem) {
 		s.facts(shown)
 		s.sandboxes = append(s.sandboxes, shown.Sandbox.State)
 	}
-	if it.Verdict == judge.Stale && len(it.Gates) == 0 {
+	if it.IsStale() && len(it.Gates) == 0 {
 		s.fact("release", "no gate stands against it: the next pass releases it")
 	}
 }
@@ -124,9 +123,9 @@ func shorten(b *view.EvidenceSandbox) {
 		if len(nodes) <= nodesShown {
 			return nodes
 		}
-		return []string{judge.AtMost(nodes, nodesShown)}
+		return []string{view.AtMost(nodes, nodesShown)}
 	}
-	if b.State == judge.NoSource.String() {
+	if b.State == "NoSource" {
 		b.WithoutReport = nil
 	}
 	b.NotReady, b.Nodes, b.WithoutReport = short(b.NotReady), short(b.Nodes), short(b.WithoutReport)
@@ -136,7 +135,7 @@ func shorten(b *view.EvidenceSandbox) {
 const nodesShown = 10
 
 // explainNodes writes the nodes. Of several, the healthy ones are one line.
-func (s *Screen) explainNodes(d *view.Explanation) {
+func (s *Screen) explainNodes(d *view.ExplainReport) {
 	var shown []view.ExplainedNode
 	var ready []string
 	for _, n := range d.Nodes {
@@ -160,7 +159,7 @@ func (s *Screen) explainNodes(d *view.Explanation) {
 		if d.Agents.InUse {
 			text += ", with a fresh report"
 		}
-		s.Text("", text+": "+judge.AtMost(ready, nodesShown))
+		s.Text("", text+": "+view.AtMost(ready, nodesShown))
 	}
 }
 
@@ -168,7 +167,7 @@ func (s *Screen) explainNodes(d *view.Explanation) {
 func isHealthy(n view.ExplainedNode) bool {
 	isAsExpected := n.Agent == "" && n.Report == nil
 	if n.Report != nil {
-		isAsExpected = n.Agent == string(judge.NodeFresh) && n.Report.Fresh
+		isAsExpected = n.Agent == view.AgentFresh && n.Report.Fresh
 	}
 	return n.InAPI && n.Ready && !n.OutOfService && !n.Awaited && isAsExpected
 }
@@ -180,10 +179,10 @@ func (s *Screen) explainNode(n view.ExplainedNode) {
 	} else {
 		s.section("node "+n.Name, n)
 	}
-	if agent := map[judge.NodeState]string{judge.NodeFresh: "its report is fresh",
-		judge.NodeNoFreshReport: "it has no fresh report",
-		judge.NodeDeadOrMissing: "none: the node is proven dead, or its Node object is gone",
-	}[judge.NodeState(n.Agent)]; agent != "" {
+	if agent := map[string]string{view.AgentFresh: "its report is fresh",
+		view.AgentNoFreshReport: "it has no fresh report",
+		view.AgentDead:          "none: the node is proven dead, or its Node object is gone",
+	}[n.Agent]; agent != "" {
 		s.fact("agent", agent)
 	}
 	if n.Awaited {
@@ -280,4 +279,16 @@ func (s *Screen) step(indent string, step view.Advice) {
 	if step.Command != "" {
 		s.Line("%s    %s", indent, step.Command)
 	}
+}
+
+// Addresses writes the states of addresses.
+func (s *Screen) Addresses(d *view.AddressReport) {
+	s.List()
+	for _, unknown := range d.Unknown {
+		s.Text("Note: ", unknown.Why+"; "+unknown.Costs)
+	}
+	row := func(a view.AddressState) []string {
+		return []string{a.IP, a.State, a.Pool, cmp.Or(a.PodRef, strings.Join(a.CarriedBy, ", "))}
+	}
+	s.Table([]string{"ADDRESS", "STATE", "POOL", "POD OR NODE"}, lists.Map(d.Addresses, row), nil)
 }

@@ -12,14 +12,12 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
 // Pools writes how full all pools are. The fullest comes first.
-func (s *Screen) Pools(d *view.PoolList) {
+func (s *Screen) Pools(d *view.PoolsReport) {
 	s.List()
-	s.circumstances(d.Notes, nil)
+	s.circumstances(view.Circumstances{Limits: d.Limits})
 	s.poolTable(d.Pools...)
 	for _, p := range d.Pools {
 		if len(p.Waiting) > 0 {
@@ -31,10 +29,10 @@ func (s *Screen) Pools(d *view.PoolList) {
 	}
 }
 
-// PoolDetails writes the details of some pools.
-func (s *Screen) PoolDetails(d *view.PoolDetails) {
+// Pool writes the details of some pools.
+func (s *Screen) Pool(d *view.PoolReport) {
 	s.List()
-	s.circumstances(d.Notes, d.Gates)
+	s.circumstances(d.Circumstances)
 	for i, p := range d.Pools {
 		if i > 0 {
 			s.Line("")
@@ -76,9 +74,9 @@ func (s *Screen) newRange(now time.Time, pool string, d *view.PoolNewRange) {
 		s.Text("", fmt.Sprintf("%s is another pool than %s, and begins without its allocations. Only reservations "+
 			"(enable_overlapping_ranges) keep its ADDs from addresses that are in use.", d.Range, pool))
 	}
-	for _, v := range []judge.Verdict{judge.InUse, judge.Held, judge.Stale} {
-		isOf := func(a view.AllocationRow) bool { return a.Verdict == v }
-		s.rows("OUTSIDE, "+string(v), now, lists.Filter(d.Items, isOf))
+	for _, v := range view.Verdicts() {
+		isOf := func(a view.AllocationRow) bool { return a.Verdict.String() == v }
+		s.rows("OUTSIDE, "+v, now, lists.Filter(d.Items, isOf))
 	}
 	s.Findings("OUTSIDE, Unrecorded", d.OutsideUnrecorded)
 }
@@ -112,8 +110,8 @@ func (s *Screen) poolTable(pools ...view.PoolUsage) {
 	}
 }
 
-func owners(all []usage.Owner) string {
-	texts := lists.Map(all, func(o usage.Owner) string { return fmt.Sprintf("%s (%d)", o.Name, o.Entries) })
+func owners(all []view.Owner) string {
+	texts := lists.Map(all, func(o view.Owner) string { return fmt.Sprintf("%s (%d)", o.Name, o.Entries) })
 	return cmp.Or(strings.Join(texts, ", "), "none")
 }
 

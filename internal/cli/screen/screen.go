@@ -15,7 +15,6 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // Screen is text for a person. Methods append to it.
@@ -143,29 +142,27 @@ func (s *Screen) Head(h view.Header) {
 	s.Line("%s, %s at %s.", view.Clean(judged), verb, h.ObservedAt.Format(time.RFC3339))
 }
 
-func (s *Screen) summary(r *view.Picked) {
-	sum, stale := r.Summary(), "stale"
-	if len(r.Released) > 0 {
-		stale = "stale before this run"
-	}
+// summary writes the counts, with the word for what is Stale, and what limits the judgement.
+func (s *Screen) summary(c view.Circumstances, t view.Totals, stale string) {
+	sum := t.Summary
 	s.Text("", fmt.Sprintf("%s: %d in use, %d held, %d %s. %s.", counts(sum), sum.InUse+sum.Lone.InUse,
-		sum.Held+sum.Lone.Held, sum.Stale+sum.Lone.Stale, stale, Count(sum.Findings, "finding")+s.unknownFindings(r)))
-	if !r.Filter.IsZero() {
-		s.Text("", fmt.Sprintf("The flags pick these of %s, %s.", counts(r.Of), Count(r.Of.Findings, "finding")))
+		sum.Held+sum.Lone.Held, sum.Stale+sum.Lone.Stale, stale, Count(sum.Findings, "finding")+s.unknownFindings(t)))
+	if all := t.All; all != nil {
+		s.Text("", fmt.Sprintf("The flags pick these of %s, %s.", counts(*all), Count(all.Findings, "finding")))
 	}
-	s.circumstances(r.Notes(), r.Gates)
+	s.circumstances(c)
 }
 
 // unknownFindings says which findings there may be beside those that were found, "" for none.
-func (s *Screen) unknownFindings(r *view.Picked) string {
-	kinds := lists.Map(r.UnknownKinds(), func(k judge.Kind) string { return string(k) })
+func (s *Screen) unknownFindings(t view.Totals) string {
+	kinds := t.UnknownKinds
 	if len(kinds) == 0 {
 		return ""
 	}
 	return ", and there may be more: " + s.names(kinds, fewNames)
 }
 
-func counts(sum judge.Summary) string {
+func counts(sum view.Summary) string {
 	text := Count(sum.Pools, "pool") + ", " + Count(sum.Allocations, "allocation")
 	if n := sum.Lone.InUse + sum.Lone.Held + sum.Lone.Stale; n > 0 {
 		text += ", " + Count(n, "reservation") + " without an allocation"
@@ -173,14 +170,14 @@ func counts(sum judge.Summary) string {
 	return text
 }
 
-func (s *Screen) circumstances(notes []string, gates []view.Gate) {
-	for _, text := range notes {
+func (s *Screen) circumstances(c view.Circumstances) {
+	for _, text := range c.Notes {
 		isGate := func(g view.Gate) bool { return g.Detail == text } // for example an etcd restore
-		if !slices.ContainsFunc(gates, isGate) {
+		if !slices.ContainsFunc(c.Gates, isGate) {
 			s.Text("Note: ", text)
 		}
 	}
-	for _, g := range gates {
+	for _, g := range c.Gates {
 		s.Text("", fmt.Sprintf("%s: %s (%s).", g.Refusal, g.Detail, Count(g.Count, "stale item")))
 	}
 }
@@ -198,7 +195,7 @@ func (s *Screen) names(all []string, most int) string {
 	if !s.Cut {
 		most = len(all)
 	}
-	return judge.AtMost(all, most)
+	return view.AtMost(all, most)
 }
 
 func (s *Screen) gap() {
@@ -215,8 +212,7 @@ func (s *Screen) Findings(title string, found []view.Finding) {
 		return
 	}
 	s.Title(title, len(found))
-	rank := func(f view.Finding) int { return slices.Index(judge.Kinds(), f.Kind) }
-	found = slices.SortedStableFunc(slices.Values(found), func(a, b view.Finding) int { return rank(a) - rank(b) })
+	found = slices.SortedStableFunc(slices.Values(found), func(a, b view.Finding) int { return a.Rank() - b.Rank() })
 	shown := s.shown(lists.Map(found, func(f view.Finding) string { return string(f.Kind) }))
 	for _, f := range found[:shown] {
 		prefix := fmt.Sprintf("%-18s  ", f.Kind)

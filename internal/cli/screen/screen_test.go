@@ -25,17 +25,22 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/screens.txt")
 
-func planned(t testing.TB, parts ...Part) *view.Picked {
+func planned(t testing.TB, parts ...Part) *view.CheckReport {
 	t.Helper()
 	r := &reconciler.Reconciler{Options: reconciler.Options{ConfirmAfter: 15 * time.Minute},
 		History: reconciler.NewHistory()}
 	j := Judged(Observe(parts...), judge.Policy{})
-	return view.Pick(j, r.Plan(t.Context(), j), view.Filter{})
+	return view.NewCheckReport(view.PlannedResult(j, r.Plan(t.Context(), j)), view.Filter{})
 }
 
-func text(s Screen, r *view.Picked) string {
+func text(s Screen, d view.Document) string {
 	s.All, s.ConfirmAfter, s.Width = true, 15*time.Minute, 100
-	s.Report(r)
+	switch d := d.(type) {
+	case *view.CheckReport:
+		s.Check(d)
+	case *view.RunReport:
+		s.Run(d)
+	}
 	return s.String()
 }
 
@@ -64,7 +69,7 @@ func outage() Part {
 }
 
 // aRun released two of six entries, and repaired one finding of three.
-func aRun(dryRun bool) *view.Picked {
+func aRun(dryRun bool) *view.RunReport {
 	j := Judged(Observe(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("1", "default/a", "b1", "net1"),
 		Alloc("2", "default/b", "b2", "net1"), Alloc("3", "default/c", "b3", "net1"),
 		Alloc("4", "default/d", "b4", "net1"), Alloc("5", "default/e", "b5", "net1"), Alloc("6", "default/f", "b6",
@@ -94,13 +99,13 @@ func aRun(dryRun bool) *view.Picked {
 			refuse(0, reconciler.DryRunRefusal, "a dry run", 0),
 			refuse(2, reconciler.AwaitingConfirmation, "", time.Minute), refuse(3, reconciler.AwaitingConfirmation, "",
 				25*time.Hour), refuse(4, paused.Why, paused.Detail, 0)}
-		return view.PickRun(out, true, view.Filter{})
+		return view.NewRunReport(out, true, view.Filter{})
 	}
 	out.Released = []*judge.Item{j.Allocations[1], j.Reservations[0], j.Allocations[0]}
 	out.Refused = []reconciler.Refused{refuse(5, reconciler.WriteFailed, "the pool changed", 0),
 		refuse(2, reconciler.Breaker, "too many at once", 0), refuse(3, reconciler.AwaitingConfirmation, "", time.Hour,
 			paused)}
-	return view.PickRun(out, false, view.Filter{})
+	return view.NewRunReport(out, false, view.Filter{})
 }
 
 // sixPools are one that is full and for which a pod waits, one with a third free, one of which nothing is
@@ -124,11 +129,10 @@ func poolScreens(t *testing.T) (all, each string) {
 	t.Helper()
 	j := Judged(Observe(sixPools()), judge.Policy{})
 	u := usage.Of(j)
-	r, h, list, details := view.Pick(j, &reconciler.Plan{},
-		view.Filter{}), view.Header{ObservedAt: Now}, &Screen{Width: 100},
-		&Screen{ConfirmAfter: 15 * time.Minute, Width: 100}
-	list.Pools(view.OfPools(h, r, u))
-	details.PoolDetails(view.OfPoolDetails(h, r, u, u.All))
+	out := &reconciler.Result{Judgement: j}
+	list, details := &Screen{Width: 100}, &Screen{ConfirmAfter: 15 * time.Minute, Width: 100}
+	list.Pools(view.NewPoolsReport(out, u))
+	details.Pool(view.NewPoolReport(out, u, u.All, nil))
 	return list.String(), details.String()
 }
 
@@ -138,15 +142,13 @@ func newRangeScreen(t *testing.T) string {
 	j := Judged(Observe(Pool("10.0.0.0-29", "10.0.0.0/29", Alloc("1", "default/web-1", "b1", "net1"),
 		Alloc("4", "default/web-4", "b4", "net1"), Alloc("5", "no podref", "b5", "net1"), Alloc("6", "default/gone", "b6",
 			"net1")), Pod("web-1", Carrying("10.0.0.1")), Pod("web-4", Carrying("10.0.0.4"))), judge.Policy{})
-	u, r := usage.Of(j), view.Pick(j, &reconciler.Plan{}, view.Filter{})
+	u := usage.Of(j)
 	s := &Screen{ConfirmAfter: time.Minute, Width: 100}
-	d := view.OfPoolDetails(view.Header{ObservedAt: Now}, r, u, u.All)
-	of, err := view.NewRange("10.0.0.0/30", nil)
+	to, err := view.ParseNewRange("10.0.0.0/30", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.Pools[0].NewRange = of(j, r, u.All[0])
-	s.PoolDetails(d)
+	s.Pool(view.NewPoolReport(&reconciler.Result{Judgement: j}, u, u.All, to))
 	return s.String()
 }
 
@@ -157,7 +159,7 @@ func unusedScreen() string {
 		j := Judged(Observe(sixPools(), Pool("red-10.5.0.0-24", "10.5.0.0/24"), more), judge.Policy{})
 		u := usage.Of(j)
 		u.KeepUnused(j)
-		d := view.OfPools(view.Header{}, view.Pick(j, &reconciler.Plan{}, view.Filter{}), u)
+		d := view.NewPoolsReport(&reconciler.Result{Judgement: j}, u)
 		for i := range d.Pools {
 			d.Pools[i].DeleteCommand = "delete " + d.Pools[i].Pool
 		}
@@ -173,7 +175,7 @@ func history(hasWords, isVerify bool) string {
 	by := audit.Origin{Actor: "system:serviceaccount:kube-system:ip-reconcile", Command: "serve", Run: "0a0a0a0a"}
 	alice := audit.Origin{Actor: "alice", Command: "release", Run: "0b0b0b0b"}
 	entry := audit.Entry{Key: "5", PodRef: "default/web-0", ContainerID: strings.Repeat("ab", 32), IfName: "net1"}
-	d := &view.History{Checked: 5, Records: []audit.Record{
+	d := &view.HistoryReport{Checked: 5, Records: []audit.Record{
 		{Seq: 1, Time: at(0), What: audit.Paused, Origin: by, Pool: "kube-system/10.0.0.0-24",
 			Message: "pool kube-system/10.0.0.0-24 is paused by its annotation ip-reconcile.dev/paused"},
 		{Seq: 2, Time: at(1), What: audit.Refused, Origin: alice, Pool: "kube-system/10.0.0.0-24", IP: "10.0.0.5",
@@ -205,7 +207,7 @@ func statusScreen(s *Screen) string {
 	if !s.NoHeaders {
 		s.Head(h)
 	}
-	s.Status(view.OfStatus(h, []view.StatusLine{
+	s.Status(view.NewStatusReport(Now, []view.StatusLine{
 		{ID: "one", Level: view.LevelOK, Message: "All is well."},
 		{ID: "two", Level: view.LevelWarning, Message: "Somebody should know.", Next: "kubectl get b"},
 		{ID: "three", Level: view.LevelUnknown, Message: "Not known."},

@@ -2,8 +2,9 @@ package view
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
-	"time"
+	"strings"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
@@ -11,32 +12,18 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// Check is the document of check.
-type Check struct {
+// CheckReport is the document of check.
+type CheckReport struct {
 	Header
 	Circumstances
 	// Filter is absent where the command was about everything.
-	Filter  *Filter   `json:"filter,omitempty"`
-	Summary Summary   `json:"summary"`
-	Pools   []PoolRow `json:"pools"`
+	Filter *Filter `json:"filter,omitempty"`
+	Totals
+	Pools []PoolRow `json:"pools"`
 	// Allocations are ordered by pool, then address; Reservations by name.
 	Allocations  []AllocationRow  `json:"allocations"`
 	Reservations []ReservationRow `json:"reservations"`
 	Findings     []Finding        `json:"findings"`
-}
-
-// Run is the document of run: the judgement, with the findings that were not repaired, and what the run did.
-type Run struct {
-	Check
-	DryRun bool `json:"dryRun"`
-	// Released and Failed are items as in allocations and reservations. Failed are the Stale items that were not released,
-	// with the cause at the end of their messages.
-	Released []any `json:"released"`
-	Failed   []any `json:"failed"`
-	// Repaired are the findings that were repaired, NotRepaired those that could not be.
-	Repaired    []Finding     `json:"repaired"`
-	NotRepaired []NotRepaired `json:"notRepaired"`
-	*Requests                 // that a run would send; only for a snapshot
 }
 
 // PoolRow counts the picked allocations of a pool.
@@ -50,36 +37,28 @@ type PoolRow struct {
 	Paused      bool   `json:"paused"`
 }
 
-// OfCheck returns the document of check.
-func OfCheck(h Header, r *Picked) *Check {
-	d := &Check{
-		Header: h, Circumstances: circumstances(r), Summary: summaryOf(r), Pools: poolRows(r),
-		Findings:     lists.Map(r.Findings, FindingOf),
-		Allocations:  lists.Map(r.Allocations, func(it *judge.Item) AllocationRow { return OfItem(r, it) }),
-		Reservations: lists.Map(r.Reservations, func(it *judge.Item) ReservationRow { return OfItem(r, it).reservation(it) }),
+// NewCheckReport returns the document of check.
+func NewCheckReport(out *reconciler.Result, f Filter) *CheckReport { return Pick(out, f).CheckReport() }
+
+// CheckReport returns the document of check.
+func (p *Picked) CheckReport() *CheckReport {
+	d := &CheckReport{
+		Header: headerOf(KindCheck, p.Observation.Now), Circumstances: p.circumstances(), Totals: p.totals(),
+		Pools: p.poolRows(), Findings: lists.Map(p.Findings, NewFinding), Allocations: lists.Map(p.Allocations, p.Row),
+		Reservations: lists.Map(p.Reservations, p.reservation),
 	}
-	if !r.Filter.IsZero() {
-		d.Filter = &r.Filter
+	if !p.Filter.IsZero() {
+		d.Filter = &p.Filter
 	}
 	return d
 }
 
-// OfRun returns the document of run.
-func OfRun(h Header, r *Picked) *Run {
-	return &Run{
-		Check: *OfCheck(h, r), Requests: r.Requests, DryRun: r.DryRun, Repaired: lists.Map(r.Repaired, FindingOf),
-		NotRepaired: lists.Map(r.Unrepaired, notRepaired),
-		Released:    lists.Map(r.Released, func(it *judge.Item) any { return row(r, it, "") }),
-		Failed:      lists.Map(r.Left, func(x reconciler.Refused) any { return row(r, x.Item, "; not released: "+x.Detail) }),
-	}
-}
-
-func poolRows(r *Picked) []PoolRow {
+func (p *Picked) poolRows() []PoolRow {
 	n := map[judge.Verdict]map[*ippool.Pool]int{judge.InUse: {}, judge.Held: {}, judge.Stale: {}}
-	for _, it := range r.Allocations {
+	for _, it := range p.Allocations {
 		n[it.Verdict][it.Pool]++
 	}
-	found := lists.Map(r.Pools(), func(p *ippool.Pool) PoolRow {
+	found := lists.Map(p.pools(), func(p *ippool.Pool) PoolRow {
 		inUse, held, stale := n[judge.InUse][p], n[judge.Held][p], n[judge.Stale][p]
 		return PoolRow{p.Ref(), p.RangeText, inUse + held + stale, inUse, held, stale, p.Paused}
 	})
@@ -87,89 +66,66 @@ func poolRows(r *Picked) []PoolRow {
 	return found
 }
 
-// Recovery is the document of recover.
-type Recovery struct {
-	Header
-	Circumstances
-	Summary Summary `json:"summary"`
-	// Writes are the allocations and reservations that recover wrote or would write.
-	Writes   []WriteRow `json:"writes"`
-	Findings []Finding  `json:"findings"`
-}
-
-// OfRecovery returns the document of recover.
-func OfRecovery(h Header, out *reconciler.Result) *Recovery {
-	r := PickRun(out, false, Filter{})
-	return &Recovery{h, circumstances(r), summaryOf(r), Writes(out), lists.Map(out.Findings, FindingOf)}
-}
-
-// JudgedRow has the fields that allocations and reservations share.
-type JudgedRow struct {
-	Verdict judge.Verdict `json:"verdict"`
-	Reason  judge.Reason  `json:"reason"`
-	Proven  bool          `json:"proven"` // a Stale verdict that may be released at once
-	Message string        `json:"message"`
-	// Rule is the id of the row of the verdict table that decided (docs/reference/verdicts.md).
-	Rule string `json:"rule" text:"-"`
-	// Refusal and Detail say why a Stale item is not released now; absent where a pass would release it now, or has.
-	Refusal reconciler.Refusal `json:"refusal,omitempty" text:"-"`
-	Detail  string             `json:"detail,omitempty" text:"-"`
-	// ReleasableAt is when the item will be released if every pass agrees; absent where that is unknown.
-	ReleasableAt *time.Time `json:"releasableAt,omitempty" text:"-"`
-}
-
-// AllocationRow is one allocation. explain has the fields with the tag "-" in the title, the gates and the evidence.
-type AllocationRow struct {
-	Pool        string `json:"pool" text:"-"`
-	IP          string `json:"ip" text:"-"`
-	PodRef      string `json:"podRef" text:"recorded pod"`
-	PodUID      string `json:"podUID" text:"-"`
-	ContainerID string `json:"containerID" text:"container id"`
-	IfName      string `json:"ifName" text:"interface"`
-	Node        string `json:"node" text:"-"`
-	Sandbox     string `json:"sandbox" text:"-"`
-	JudgedRow
-	IsReservation bool `json:"-"`
-}
-
-// ReservationRow is one OverlappingRangeIPReservation.
-type ReservationRow struct {
-	Reservation string `json:"reservation"`
-	IP          string `json:"ip"`
-	Network     string `json:"network"`
-	PodRef      string `json:"podRef" text:"recorded pod"`
-	JudgedRow
-}
-
-func row(r *Picked, it *judge.Item, more string) any {
-	d := OfItem(r, it)
-	d.Message += more
-	if d.IsReservation {
-		return d.reservation(it)
-	}
-	return d
-}
-
-// OfItem returns the row of an item. The row of a reservation has its name in the field Pool.
-func OfItem(r *Picked, it *judge.Item) AllocationRow {
-	d := AllocationRow{
-		Pool: it.Object(), IP: it.Text(), PodRef: it.PodRef(), ContainerID: it.ContainerID(), IfName: it.IfName(),
-		Node: it.Node(), IsReservation: it.Allocation == nil, JudgedRow: JudgedRow{Verdict: it.Verdict, Reason: it.Reason,
-			Proven: it.Proven, Message: it.Message(), Rule: it.RuleID()},
-	}
-	if x, isRefused := r.RefusedOf(it); isRefused {
-		gate := x.Main()
-		d.Refusal, d.Detail, d.ReleasableAt = gate.Why, gate.Detail, When(x.At())
-	}
-	if e := it.Evidence(); e != nil {
-		d.Sandbox, d.PodUID = e.Sandbox.String(), e.SandboxUID
-		if d.PodUID == "" && e.Pod != nil {
-			d.PodUID = e.Pod.UID
+// Rows returns the rows of tables: the allocations, then the reservations without one.
+func (d *CheckReport) Rows() []AllocationRow {
+	rows := slices.Clone(d.Allocations)
+	for _, r := range d.Reservations {
+		if !r.Row.IsShared {
+			rows = append(rows, r.Row)
 		}
 	}
-	return d
+	return rows
 }
 
-func (d AllocationRow) reservation(it *judge.Item) ReservationRow {
-	return ReservationRow{d.Pool, d.IP, it.Network(), d.PodRef, d.JudgedRow}
+func (d *CheckReport) rowsOf(v judge.Verdict) []AllocationRow {
+	return lists.Filter(d.Rows(), func(r AllocationRow) bool { return r.Verdict == v })
+}
+
+// InUse returns the rows of what is in use.
+func (d *CheckReport) InUse() []AllocationRow { return d.rowsOf(judge.InUse) }
+
+// Held returns the rows of what is Held.
+func (d *CheckReport) Held() []AllocationRow { return d.rowsOf(judge.Held) }
+
+// Stale returns the rows of what is Stale.
+func (d *CheckReport) Stale() []AllocationRow { return d.rowsOf(judge.Stale) }
+
+// NamesVerdicts reports whether the filter picks by verdicts or reasons, which asks for what is in use, too.
+func (d *CheckReport) NamesVerdicts() bool {
+	return d.Filter != nil && len(d.Filter.Verdicts)+len(d.Filter.Reasons) > 0
+}
+
+// Addresses returns what -o name prints of check: addresses that need attention, or all.
+func (d *CheckReport) Addresses(all bool) []string {
+	all = all || d.NamesVerdicts()
+	var found []string
+	for _, r := range d.Allocations {
+		if all || r.Verdict != judge.InUse {
+			found = append(found, r.IP)
+		}
+	}
+	for _, r := range d.Reservations {
+		if all || r.Verdict != judge.InUse {
+			found = append(found, r.IP)
+		}
+	}
+	for _, f := range d.Findings {
+		found = append(found, strings.Split(f.IP, ",")...)
+	}
+	return addresses(found)
+}
+
+// addresses returns the addresses among texts, each once, in their order.
+func addresses(texts []string) (sorted []string) {
+	var found []netip.Addr
+	for _, text := range texts {
+		if addr, err := netip.ParseAddr(text); err == nil {
+			found = append(found, addr)
+		}
+	}
+	slices.SortFunc(found, netip.Addr.Compare)
+	for _, addr := range slices.Compact(found) {
+		sorted = append(sorted, addr.String())
+	}
+	return sorted
 }

@@ -21,8 +21,7 @@ func TestRun_ReleasedFromADeletedPool(t *testing.T) {
 		released := Judged(Observe(UsualPool, Pod("bystander")), judge.Policy{}).Allocations
 		last := Judged(Observe(append(left, Pod("bystander"))...), judge.Policy{})
 		last.Allocations = released // as a run does that an earlier pass of which released them
-		d := view.OfRun(view.Header{}, view.PickRun(&reconciler.Result{Judgement: last, Released: released}, false,
-			view.Filter{}))
+		d := view.NewRunReport(&reconciler.Result{Judgement: last, Released: released}, false, view.Filter{})
 		if len(d.Pools) != len(left) || len(d.Pools) == 1 && d.Pools[0].Allocations != 0 || len(d.Released) != 1 {
 			t.Errorf("pools %+v, released %d", d.Pools, len(d.Released))
 		}
@@ -33,10 +32,9 @@ func TestRun_ReleasedFromADeletedPool(t *testing.T) {
 func TestUnknownSources(t *testing.T) {
 	o := Observe(UsualPool, UsualPod(Carrying("10.0.0.5")))
 	o.NADs = judge.Unknown[map[types.NamespacedName]*ippool.NAD](errors.New("list network-attachment-definitions: 403"))
-	r := view.Pick(Judged(o, judge.Policy{}), &reconciler.Plan{}, view.Filter{})
-	for _, d := range []any{view.OfCheck(view.Header{}, r), view.OfRun(view.Header{}, r),
-		view.OfPools(view.Header{}, r, usage.Of(r.Judgement)),
-		view.Plan{Limits: view.LimitsOf(r.Judgement)}} {
+	out := &reconciler.Result{Judgement: Judged(o, judge.Policy{})}
+	for _, d := range []any{view.NewCheckReport(out, view.Filter{}), view.NewRunReport(out, false, view.Filter{}),
+		view.NewPoolsReport(out, usage.Of(out.Judgement)), view.Plan{Limits: view.NewLimits(out.Judgement)}} {
 		text, err := view.Encode("json", d)
 		var read view.Limits
 		if err = errors.Join(err, json.Unmarshal(text, &read)); err != nil {
@@ -52,8 +50,7 @@ func TestUnknownSources(t *testing.T) {
 
 func TestCheck_SummaryOfFilteredPools(t *testing.T) {
 	j := Judged(Observe(UsualPool, Pool("10.1.0.0-24", "10.1.0.0/24"), Pod("bystander")), judge.Policy{})
-	d := view.OfCheck(view.Header{}, view.Pick(j, &reconciler.Plan{},
-		view.Filter{Pools: []string{"10.1.0.0-24"}}))
+	d := view.NewCheckReport(&reconciler.Result{Judgement: j}, view.Filter{Pools: []string{"10.1.0.0-24"}})
 	if d.Summary.Pools != 1 || len(d.Pools) != 1 || d.Summary.Allocations != 0 {
 		t.Errorf("%+v of %+v", d.Summary, d.Pools)
 	}
@@ -70,7 +67,7 @@ func TestRun_JSONOfARestoreAndOfWhatWasNotRepaired(t *testing.T) {
 		if awaiting != "" {
 			j.Restore.Awaiting = []string{awaiting}
 		}
-		text, err := view.Encode("json", view.OfRun(view.Header{}, view.PickRun(out, false, view.Filter{})))
+		text, err := view.Encode("json", view.NewRunReport(out, false, view.Filter{}))
 		var read struct {
 			Summary     struct{ Restore *struct{ Awaiting []string } }
 			NotRepaired []struct{ Kind, IP, Refusal, Detail string }

@@ -7,12 +7,15 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// Explanation is the document of explain: the parts of check that are about the subject, the evidence, and the advice.
-type Explanation struct {
-	Check
+// ExplainReport is the document of explain: the parts of check that are about the subject, the evidence and the
+// advice.
+type ExplainReport struct {
+	CheckReport
 	Subject Subject `json:"subject"`
 	// Found is false where nothing is known of the subject. Missing has sentences about what does not exist.
 	Found   bool     `json:"found"`
@@ -37,19 +40,42 @@ type Explanation struct {
 	Restore *RestoreRow `json:"restore,omitempty"`
 }
 
-// ExplanationList is the document of explain for several subjects, in the order in which they were asked about.
-type ExplanationList struct {
+// ExplainReports is the document of explain for several subjects, in the order in which they were asked about.
+type ExplainReports struct {
 	Header
-	Explanations []Explanation `json:"explanations"`
+	Explanations []ExplainReport `json:"explanations"`
 }
 
-// WordList is the document of explain for printed words.
-type WordList struct {
+// NewExplainReports returns the document of several explanations, at least one.
+func NewExplainReports(all []*ExplainReport) *ExplainReports {
+	h := headerOf(KindExplanations, all[0].ObservedAt)
+	return &ExplainReports{h, lists.Map(all, func(d *ExplainReport) ExplainReport {
+		one := *d
+		one.Header = h
+		return one
+	})}
+}
+
+// SetSource implements Document.
+func (d *ExplainReports) SetSource(toolVersion string, judged Cluster) {
+	d.Header.SetSource(toolVersion, judged)
+	for i := range d.Explanations {
+		d.Explanations[i].SetSource(toolVersion, judged)
+	}
+}
+
+// WordReport is the document of explain for printed words.
+type WordReport struct {
 	Header
 	// ObservedAt is absent, since words are of no cluster.
 	ObservedAt *time.Time `json:"observedAt,omitempty"`
 	// Words are in the order in which they were asked about. A word may be of several kinds.
 	Words []Word `json:"words"`
+}
+
+// NewWordReport returns the document of printed words.
+func NewWordReport(found []Word) *WordReport {
+	return &WordReport{Header: headerOf(KindWords, time.Time{}), Words: found}
 }
 
 // Word is the meaning of a printed word.
@@ -126,6 +152,19 @@ type Evidence struct {
 	ClaimantNode string `json:"claimantNode,omitempty"`
 }
 
+// NewEvidence returns the document of the evidence on an item.
+func NewEvidence(ev *judge.Evidence) *Evidence {
+	d := &Evidence{Problem: string(ev.Problem), Detail: ev.Detail, Claimant: ev.Rival,
+		ClaimantNode: ev.RivalNode()}
+	d.Sandbox = EvidenceSandbox{State: ev.Sandbox.String(), UID: ev.SandboxUID, Nodes: lists.Clone(ev.Nodes),
+		NotReady: lists.Clone(ev.NotReady), WithoutReport: lists.Clone(ev.WithoutReport)}
+	if p := ev.Pod; p != nil {
+		d.Pod = &EvidencePod{Name: p.String(), UID: p.UID, Node: p.Node, Phase: p.Phase.String(),
+			Ownership: ev.Ownership.String(), OnPod: ev.OnPod, NetworkStatus: p.Status.String()}
+	}
+	return d
+}
+
 // EvidencePod is the evidence of a pod.
 type EvidencePod struct {
 	Name string `json:"name"`
@@ -183,6 +222,13 @@ type ExplainedSandbox struct {
 	Pod types.NamespacedName `json:"-"`
 }
 
+// The states of a node's agent.
+const (
+	AgentFresh         = string(judge.NodeFresh)
+	AgentNoFreshReport = string(judge.NodeNoFreshReport)
+	AgentDead          = string(judge.NodeDeadOrMissing)
+)
+
 // ExplainedNode has what is known of a node.
 type ExplainedNode struct {
 	Name string `json:"name"`
@@ -215,12 +261,18 @@ type NodeReport struct {
 	Attachments int        `json:"attachments"`
 }
 
-// AddressList is the document of explain for a list of addresses.
-type AddressList struct {
+// AddressReport is the document of explain for a list of addresses.
+type AddressReport struct {
 	Header
 	Limits
 	// Addresses are in the order of the list, one for each pool that has the address in its range.
 	Addresses []AddressState `json:"addresses"`
+}
+
+// Free returns the addresses that are free.
+func (d *AddressReport) Free() []string {
+	free := lists.Filter(d.Addresses, func(a AddressState) bool { return a.State == "Free" })
+	return lists.Map(free, func(a AddressState) string { return a.IP })
 }
 
 // AddressState is the state of an address in a pool.
@@ -310,7 +362,7 @@ type RecentReleases struct {
 	IsShared bool `json:"shared" text:"of all processes"`
 }
 
-// RecentOf is what the breaker counts.
-func RecentOf(s reconciler.BreakerState) RecentReleases {
+// NewRecentReleases is what the breaker counts.
+func NewRecentReleases(s reconciler.BreakerState) RecentReleases {
 	return RecentReleases{s.Releases, s.Of, s.IsShared}
 }

@@ -9,10 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/suggest"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -167,43 +165,4 @@ func (f Filter) Finding(x *judge.Finding) bool {
 
 func (f Filter) kind(k judge.Kind) bool {
 	return among(f.Reasons, string(k)) && (len(f.Verdicts) == 0 || len(f.Reasons) > 0)
-}
-
-// FailOn lists the verdicts, reasons, refusals and kinds of findings that make a command end with exit code 1. Nil
-// stands for Stale and every finding; for a run it stands for Stale items that are not released. A kind of findings
-// that rests on an unknown source counts as found.
-type FailOn []string
-
-// FailOnNothing is the value of --fail-on for which only errors make a command fail.
-const FailOnNothing = "none"
-
-// NewFailOn reads the value of --fail-on, in any case. The error for an unknown word says which one is meant, or lists
-// the known ones.
-func NewFailOn(asked []string) (FailOn, error) {
-	if len(asked) == 0 {
-		return nil, nil
-	}
-	known := slices.Concat(Verdicts(), judge.ReasonNames(), Kinds(), texts(reconciler.Refusals()))
-	slices.Sort(known)
-	known = slices.Compact(known)
-	isSome := func(text string) bool { return !strings.EqualFold(strings.TrimSpace(text), FailOnNothing) }
-	must := "must be " + FailOnNothing + ", or of " + strings.Join(known, ", ")
-	return words("fail-on", lists.Filter(asked, isSome), known, must)
-}
-
-// Fails reports whether a report makes the command fail.
-func (on FailOn) Fails(r *Picked) bool {
-	switch {
-	case on == nil && r.Ran:
-		return len(r.Left) > 0
-	case on == nil:
-		return r.Stale() > 0 || len(r.Findings) > 0 || len(r.UnknownKinds()) > 0
-	}
-	names := func(word string) bool { return slices.Contains(on, word) }
-	released := IDs(r.Released)
-	return slices.ContainsFunc(r.Items(), func(it *judge.Item) bool {
-		isNamed := names(it.Verdict.String()) || names(it.Reason.String()) || names(string(r.Refused[it.ID()].Main().Why))
-		return isNamed && OwnRow(it) && !released[it.ID()]
-	}) || slices.ContainsFunc(r.Findings, func(f judge.Finding) bool { return names(string(f.Kind)) }) ||
-		slices.ContainsFunc(r.UnknownKinds(), func(k judge.Kind) bool { return names(string(k)) })
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
 )
 
-// History is the document of history.
-type History struct {
+// HistoryReport is the document of history.
+type HistoryReport struct {
 	Header
 	// Checked is how many records were read, of which Records are those that were asked for.
 	Checked int `json:"checked"`
@@ -20,10 +20,12 @@ type History struct {
 	Faults []audit.Fault `json:"faults"`
 }
 
-// OfHistory returns the document of the records for which has returns true. In a file each process numbers its own
-// records, and no record expires.
-func OfHistory(lines []audit.Line, isFile bool, now time.Time, has func(*audit.Record) bool) *History {
-	d := &History{Checked: len(lines), Records: []audit.Record{}}
+// NewHistoryReport returns the document of the records for which has returns true. In a file each process numbers its
+// own records, and no record expires.
+func NewHistoryReport(
+	lines []audit.Line, isFile bool, now time.Time, has func(*audit.Record) bool,
+) *HistoryReport {
+	d := &HistoryReport{Header: headerOf(KindHistory, now), Checked: len(lines), Records: []audit.Record{}}
 	d.Faults = audit.Verify(lines, func(r *audit.Record) string {
 		if isFile {
 			return r.Run
@@ -40,11 +42,21 @@ func OfHistory(lines []audit.Line, isFile bool, now time.Time, has func(*audit.R
 }
 
 // Addresses returns the addresses of the records, each once. Whoever edits a record cannot have other text printed.
-func (d *History) Addresses() []string {
+func (d *HistoryReport) Addresses() []string {
 	texts := lists.Map(d.Records, func(r audit.Record) string { return r.IP })
 	slices.Sort(texts)
 	return slices.DeleteFunc(slices.Compact(texts), func(ip string) bool {
 		addr, err := netip.ParseAddr(ip)
 		return err != nil || addr.Zone() != ""
+	})
+}
+
+// Actors returns who wrote each record, "" for one of a pause: the process that wrote it observed it.
+func (d *HistoryReport) Actors() []string {
+	return lists.Map(d.Records, func(r audit.Record) string {
+		if r.What == audit.Paused || r.What == audit.Resumed {
+			return ""
+		}
+		return r.Actor
 	})
 }

@@ -15,10 +15,17 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
-// NewRange returns what another range would mean for a pool, by a judgement and its report for the pool. The error says
-// why whereabouts would refuse the range, or why nothing in it could be judged.
-func NewRange(text string, exclude []string) (func(*judge.Judgement, *Picked, *usage.Pool) *PoolNewRange,
-	error) {
+// NewRange is a range that a pool might get instead of its own.
+type NewRange struct {
+	text    string
+	exclude []string
+	prefix  netip.Prefix
+	usable  *netipx.IPSet
+}
+
+// ParseNewRange parses a range as in a definition. The error says why whereabouts would refuse it, or why nothing in it
+// could be judged.
+func ParseNewRange(text string, exclude []string) (*NewRange, error) {
 	to, usable, err := ippool.UsableIn(text, exclude)
 	if err != nil {
 		return nil, err
@@ -26,20 +33,23 @@ func NewRange(text string, exclude []string) (func(*judge.Judgement, *Picked, *u
 	if r, err := ippool.ParseRange(to.String()); err != nil || r.Unsupported() != "" {
 		return nil, cmp.Or(err, errors.New(r.Unsupported()))
 	}
-	return func(j *judge.Judgement, r *Picked, p *usage.Pool) *PoolNewRange {
-		row := func(it *judge.Item) AllocationRow { return OfItem(r, it) }
-		outside := lists.Filter(j.Allocations, func(it *judge.Item) bool {
-			return it.Pool == p.Pool && (p.Unsupported != "" || !usable.Contains(it.Address()))
-		})
-		reservations := lists.Filter(j.Reservations, func(it *judge.Item) bool {
-			return OwnRow(it) && slices.Contains(it.PoolNames(), p.NamespacedName) && !usable.Contains(it.Address())
-		})
-		return &PoolNewRange{Range: text, Exclude: lists.Clone(exclude), Usable: Count{ippool.Size(usable)},
-			OtherPool: p.Range.Prefix() != to, Outside: lists.Map(outside, row),
-			OutsideReservations: lists.Map(reservations, func(it *judge.Item) ReservationRow { return row(it).reservation(it) }),
-			OutsideUnrecorded:   lists.Map(unrecordedOutside(j, p.Ref(), usable), FindingOf), Unknown: unknownOutside(j),
-			Items: lists.Map(slices.Concat(outside, reservations), row)}
-	}, nil
+	return &NewRange{text, exclude, to, usable}, nil
+}
+
+// of returns what the range means for a pool of a judgement, of which p is picked.
+func (n *NewRange) of(p *Picked, j *judge.Judgement, pool *usage.Pool) *PoolNewRange {
+	isOutside := func(it *judge.Item) bool { return !n.usable.Contains(it.Address()) }
+	outside := lists.Filter(j.Allocations, func(it *judge.Item) bool {
+		return it.Pool == pool.Pool && (pool.Unsupported != "" || isOutside(it))
+	})
+	reservations := lists.Filter(j.Reservations, func(it *judge.Item) bool {
+		return len(it.Related()) == 0 && slices.Contains(it.PoolNames(), pool.NamespacedName) && isOutside(it)
+	})
+	return &PoolNewRange{Range: n.text, Exclude: lists.Clone(n.exclude), Usable: Count{ippool.Size(n.usable)},
+		OtherPool: pool.Range.Prefix() != n.prefix, Outside: lists.Map(outside, p.Row),
+		OutsideReservations: lists.Map(reservations, p.reservation),
+		OutsideUnrecorded:   lists.Map(unrecordedOutside(j, pool.Ref(), n.usable), NewFinding), Unknown: unknownOutside(j),
+		Items: lists.Map(slices.Concat(outside, reservations), p.Row)}
 }
 
 // unrecordedOutside returns the findings on addresses that are carried and not recorded in a pool, and that a range
@@ -85,7 +95,7 @@ func unknownOutside(j *judge.Judgement) []string {
 			unknown = append(unknown, f.Message)
 		}
 	}
-	if nodes := OfAgents(j).NoFreshReport; len(nodes) > 0 && !j.WithoutAgents {
+	if nodes := NewAgents(j).NoFreshReport; len(nodes) > 0 && !j.WithoutAgents {
 		unknown = append(unknown, "these nodes have no fresh SandboxReport, so their sandboxes may carry more: "+
 			judge.AtMost(nodes, 5))
 	}

@@ -31,12 +31,12 @@ func several() *judge.Judgement {
 	), judge.Policy{})
 }
 
-func ofCheck(t *testing.T, f Filter) *Picked {
+func ofCheck(t *testing.T, f Filter) *CheckReport {
 	t.Helper()
 	r := &reconciler.Reconciler{Options: reconciler.Options{ConfirmAfter: 15 * time.Minute},
 		History: reconciler.NewHistory()}
 	j := several()
-	return Pick(j, r.Plan(t.Context(), j), f)
+	return NewCheckReport(PlannedResult(j, r.Plan(t.Context(), j)), f)
 }
 
 func TestFilter_Picks(t *testing.T) {
@@ -64,8 +64,11 @@ func TestFilter_Picks(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := ofCheck(t, c.f)
 			var got []string
-			for _, it := range slices.Concat(r.Allocations, r.Reservations) {
-				got = append(got, it.Text())
+			for _, row := range r.Allocations {
+				got = append(got, row.IP)
+			}
+			for _, row := range r.Reservations {
+				got = append(got, row.IP)
 			}
 			for _, f := range r.Findings {
 				got = append(got, string(f.Kind))
@@ -151,7 +154,7 @@ func TestFailOn_UnknownFindings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := on.Fails(Pick(j, &reconciler.Plan{}, c.f)); got != c.want {
+		if got := on.Fails(NewCheckReport(PlannedResult(j, &reconciler.Plan{}), c.f)); got != c.want {
 			t.Errorf("--fail-on %q, %+v: %v, want %v", c.words, c.f, got, c.want)
 		}
 	}
@@ -177,7 +180,7 @@ func TestFailOn_Run(t *testing.T) {
 		}
 		refused := reconciler.Refused{Item: j.Allocations[0], Gate: reconciler.Gate{Why: c.why}}
 		out := &reconciler.Result{Judgement: j, Refused: []reconciler.Refused{refused}}
-		if got := on.Fails(PickRun(out, false, Filter{})); got != c.want {
+		if got := on.FailsRun(NewRunReport(out, false, Filter{})); got != c.want {
 			t.Errorf("--fail-on %q, refused for %s: %v, want %v", c.words, c.why, got, c.want)
 		}
 	}
@@ -191,7 +194,7 @@ func TestFailOn_WaitingItemThatTheBreakerWouldRefuse(t *testing.T) {
 		Gate: reconciler.Gate{Why: reconciler.AwaitingConfirmation, At: j.Observation.Now},
 		Also: []reconciler.Gate{{Why: reconciler.Breaker}},
 	}
-	r := Pick(j, &reconciler.Plan{Refused: []reconciler.Refused{x}}, Filter{})
+	r := NewCheckReport(PlannedResult(j, &reconciler.Plan{Refused: []reconciler.Refused{x}}), Filter{})
 	for word, want := range map[string]bool{"Breaker": true, "AwaitingConfirmation": false, "Paused": false} {
 		on, err := NewFailOn([]string{word})
 		if err != nil {
@@ -228,7 +231,8 @@ func TestGates_TimedGatesAreOne(t *testing.T) {
 
 func TestFilter_FindingsOfANode(t *testing.T) {
 	onNode := func(node string, parts ...Part) (kinds []string) {
-		r := Pick(Judged(Observe(parts...), judge.Policy{}), &reconciler.Plan{}, Filter{Nodes: []string{node}})
+		j := Judged(Observe(parts...), judge.Policy{})
+		r := Pick(PlannedResult(j, &reconciler.Plan{}), Filter{Nodes: []string{node}})
 		for _, f := range r.Findings {
 			kinds = append(kinds, string(f.Kind))
 		}

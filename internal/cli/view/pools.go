@@ -2,6 +2,7 @@ package view
 
 import (
 	"math/big"
+	"slices"
 	"strings"
 
 	"go4.org/netipx"
@@ -9,19 +10,19 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
-// PoolList is the document of pools for all pools.
-type PoolList struct {
+// PoolsReport is the document of pools for all pools.
+type PoolsReport struct {
 	Header
 	Circumstances
 	Pools []PoolUsage `json:"pools"` // the fullest first
 }
 
-// PoolDetails is the document of pools for some pools.
-type PoolDetails struct {
+// PoolReport is the document of pools for some pools.
+type PoolReport struct {
 	Header
 	Circumstances
 	Pools []PoolDetail `json:"pools"`
@@ -64,8 +65,8 @@ type PoolDetail struct {
 	PoolUsage
 	Definitions []PoolDefinition `json:"definitions"`
 	// Namespaces and Workloads are those with the most allocations, at most 10 of each.
-	Namespaces []usage.Owner `json:"namespaces"`
-	Workloads  []usage.Owner `json:"workloads"`
+	Namespaces []Owner `json:"namespaces"`
+	Workloads  []Owner `json:"workloads"`
 	// FreeRanges are the lowest free ranges, "10.0.0.5-10.0.0.9" or a single address, at most 20; empty where unknown.
 	FreeRanges []string `json:"freeRanges"`
 	// MoreFreeRanges is the number of free ranges beyond those.
@@ -110,6 +111,12 @@ type PoolDefinition struct {
 	MoreRanges int      `json:"moreRanges"`
 }
 
+// Owner is a namespace, or a workload as "<namespace>/<kind>/<name>", with allocations in a pool.
+type Owner struct {
+	Name    string `json:"name"`
+	Entries int    `json:"entries"`
+}
+
 // Count is a number of addresses. In JSON it is a number up to 2^53-1, and a string of digits beyond that.
 type Count struct{ *big.Int }
 
@@ -127,35 +134,53 @@ func (c *Count) UnmarshalJSON(text []byte) error {
 	return c.UnmarshalText([]byte(strings.Trim(string(text), `"`)))
 }
 
-// OfPools returns the document of pools for all pools.
-func OfPools(h Header, r *Picked, u *usage.Pools) *PoolList {
-	return &PoolList{Header: h, Circumstances: poolCircumstances(r, u), Pools: lists.Map(u.All, OfPool)}
+// NewPoolsReport returns the document of pools for all pools.
+func NewPoolsReport(out *reconciler.Result, u *usage.Pools) *PoolsReport {
+	p := Pick(out, Filter{})
+	return &PoolsReport{Header: headerOf(KindPools, p.Observation.Now), Circumstances: p.poolCircumstances(u),
+		Pools: lists.Map(u.All, NewPoolUsage)}
 }
 
-// OfPoolDetails returns the document of pools for some pools.
-func OfPoolDetails(h Header, r *Picked, u *usage.Pools, pools []*usage.Pool) *PoolDetails {
-	detail := func(p *usage.Pool) PoolDetail {
-		d := PoolDetail{
-			PoolUsage: OfPool(p), Definitions: lists.Map(p.Definitions, ofDefinition), FreeRanges: []string{},
-			Namespaces: lists.Clone(p.ByNamespace()), Workloads: lists.Clone(u.ByWorkload(p)),
-			StaleEntries: lists.Map(p.StaleEntries, func(it *judge.Item) AllocationRow { return OfItem(r, it) }),
-		}
-		if free := p.FreeAddresses; free != nil {
-			d.FreeRanges, d.MoreFreeRanges = ranges(free)
-		}
-		return d
+// NewPoolReport returns the document of pools for some pools, with what another range would mean for them, unless to is
+// nil. Gates against releases in other pools are no answer.
+func NewPoolReport(out *reconciler.Result, u *usage.Pools, pools []*usage.Pool, to *NewRange) *PoolReport {
+	p := Pick(out, Filter{Pools: lists.Map(pools, (*usage.Pool).Ref)})
+	return &PoolReport{Header: headerOf(KindPool, p.Observation.Now), Circumstances: p.poolCircumstances(u),
+		Pools: lists.Map(pools, func(pool *usage.Pool) PoolDetail {
+			d := p.poolDetail(u, pool)
+			if to != nil {
+				d.NewRange = to.of(p, out.Judgement, pool)
+			}
+			return d
+		})}
+}
+
+// HasOutside reports whether something is outside of the new range of a pool, or may be.
+func (d *PoolReport) HasOutside() bool {
+	return slices.ContainsFunc(d.Pools, func(p PoolDetail) bool { return p.NewRange != nil && p.NewRange.HasOutside() })
+}
+
+func (p *Picked) poolDetail(u *usage.Pools, pool *usage.Pool) PoolDetail {
+	owner := func(o usage.Owner) Owner { return Owner{o.Name, o.Entries} }
+	d := PoolDetail{
+		PoolUsage: NewPoolUsage(pool), Definitions: lists.Map(pool.Definitions, newDefinition), FreeRanges: []string{},
+		Namespaces: lists.Map(pool.ByNamespace(), owner), Workloads: lists.Map(u.ByWorkload(pool), owner),
+		StaleEntries: lists.Map(pool.StaleEntries, p.Row),
 	}
-	return &PoolDetails{Header: h, Circumstances: poolCircumstances(r, u), Pools: lists.Map(pools, detail)}
+	if free := pool.FreeAddresses; free != nil {
+		d.FreeRanges, d.MoreFreeRanges = ranges(free)
+	}
+	return d
 }
 
-func poolCircumstances(r *Picked, u *usage.Pools) Circumstances {
-	c := circumstances(r)
+func (p *Picked) poolCircumstances(u *usage.Pools) Circumstances {
+	c := p.circumstances()
 	c.Notes = append(c.Notes, u.Notes...)
 	return c
 }
 
-// OfPool returns the usage of a pool.
-func OfPool(p *usage.Pool) PoolUsage {
+// NewPoolUsage returns the usage of a pool.
+func NewPoolUsage(p *usage.Pool) PoolUsage {
 	d := PoolUsage{Pool: p.Ref(), Range: p.RangeText, Used: p.Used, InUse: p.InUse, Held: p.Held, Stale: p.Stale,
 		Stopped: p.Stopped, Waiting: lists.Map(p.Waiting, types.NamespacedName.String),
 		Networks: p.Networks(), Unknown: p.Unknown}
@@ -168,7 +193,7 @@ func OfPool(p *usage.Pool) PoolUsage {
 	return d
 }
 
-func ofDefinition(n *usage.Definition) PoolDefinition {
+func newDefinition(n *usage.Definition) PoolDefinition {
 	texts, more := ranges(n.Usable)
 	return PoolDefinition{n.String(), Count{ippool.Size(n.Usable)}, texts, more}
 }

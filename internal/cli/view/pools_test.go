@@ -20,8 +20,7 @@ func poolsJSON(t *testing.T, parts ...Part) (string, *usage.Pools) {
 	t.Helper()
 	j := Judged(Observe(append(parts, Pod("bystander"))...), judge.Policy{})
 	u := usage.Of(j)
-	text, err := json.Marshal(view.OfPools(view.Header{}, view.Pick(j, &reconciler.Plan{}, view.Filter{}),
-		u))
+	text, err := json.Marshal(view.NewPoolsReport(&reconciler.Result{Judgement: j}, u))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +38,7 @@ func TestCount_ExactNumberOrString(t *testing.T) {
 		if !strings.Contains(text, `"usable":`+c.want+`,`) {
 			t.Errorf("%s: %s", c.cidr, text)
 		}
-		var back view.PoolList
+		var back view.PoolsReport
 		if err := json.Unmarshal([]byte(text), &back); err != nil || back.Pools[0].Usable.Cmp(u.All[0].Usable) != 0 {
 			t.Errorf("%s is read back as %v: %v", c.cidr, back.Pools[0].Usable, err)
 		}
@@ -54,8 +53,7 @@ func TestPools_FreeRangesAreBounded(t *testing.T) {
 	j := Judged(Observe(NAD("a", WhereaboutsConfig("10.0.0.0/24", "")), Pool("10.0.0.0-24", "10.0.0.0/24", allocs...),
 		Pod("bystander")), judge.Policy{})
 	u := usage.Of(j)
-	p := view.OfPoolDetails(view.Header{}, view.Pick(j, &reconciler.Plan{}, view.Filter{}), u,
-		u.All).Pools[0]
+	p := view.NewPoolReport(&reconciler.Result{Judgement: j}, u, u.All, nil).Pools[0]
 	if len(p.FreeRanges) != 20 || p.MoreFreeRanges != 80 || p.FreeRanges[0] != "10.0.0.1" {
 		t.Errorf("%d ranges and %d more: %v", len(p.FreeRanges), p.MoreFreeRanges, p.FreeRanges)
 	}
@@ -93,12 +91,11 @@ func TestPools_NewRange(t *testing.T) {
 			if strings.HasPrefix(p.Name, "red-") {
 				p = u.All[1]
 			}
-			r := view.Pick(j, &reconciler.Plan{}, view.Filter{})
-			of, err := view.NewRange(c.to, c.exclude)
+			to, err := view.ParseNewRange(c.to, c.exclude)
 			if err != nil {
 				t.Fatal(err)
 			}
-			d := of(j, r, p)
+			d := view.NewPoolReport(&reconciler.Result{Judgement: j}, u, []*usage.Pool{p}, to).Pools[0].NewRange
 			if isOther := !strings.HasSuffix(c.to, "/29"); d.OtherPool != isOther && p.RangeText == "10.0.0.0/29" {
 				t.Errorf("another pool: %v", d.OtherPool)
 			}
@@ -117,11 +114,12 @@ func TestPools_NewRange(t *testing.T) {
 func newRangeOf(t *testing.T, to string, parts ...Part) *view.PoolNewRange {
 	t.Helper()
 	j := Judged(Observe(parts...), judge.Policy{})
-	of, err := view.NewRange(to, nil)
+	r, err := view.ParseNewRange(to, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return of(j, view.Pick(j, &reconciler.Plan{}, view.Filter{}), usage.Of(j).All[0])
+	u := usage.Of(j)
+	return view.NewPoolReport(&reconciler.Result{Judgement: j}, u, u.All[:1], r).Pools[0].NewRange
 }
 
 func TestPools_NewRange_WithoutAllocation(t *testing.T) {

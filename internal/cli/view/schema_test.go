@@ -18,13 +18,14 @@ import (
 // kinds are the documents by their kind.
 func kinds() map[string]reflect.Type {
 	return map[string]reflect.Type{
-		KindCheck: reflect.TypeFor[Check](), KindRun: reflect.TypeFor[Run](), KindExplanation: reflect.TypeFor[Explanation](),
-		KindRecovery: reflect.TypeFor[Recovery](), KindStatus: reflect.TypeFor[Status](),
-		KindPools: reflect.TypeFor[PoolList](), KindPool: reflect.TypeFor[PoolDetails](),
-		KindPlan: reflect.TypeFor[Plan](), KindAddresses: reflect.TypeFor[AddressList](),
-		KindSysdump: reflect.TypeFor[Sysdump](), KindWords: reflect.TypeFor[WordList](),
-		KindExplanations: reflect.TypeFor[ExplanationList](),
-		KindHistory:      reflect.TypeFor[History](),
+		KindCheck: reflect.TypeFor[CheckReport](), KindRun: reflect.TypeFor[RunReport](),
+		KindExplanation: reflect.TypeFor[ExplainReport](),
+		KindRecovery:    reflect.TypeFor[RecoverReport](), KindStatus: reflect.TypeFor[StatusReport](),
+		KindPools: reflect.TypeFor[PoolsReport](), KindPool: reflect.TypeFor[PoolReport](),
+		KindPlan: reflect.TypeFor[Plan](), KindAddresses: reflect.TypeFor[AddressReport](),
+		KindSysdump: reflect.TypeFor[Sysdump](), KindWords: reflect.TypeFor[WordReport](),
+		KindExplanations: reflect.TypeFor[ExplainReports](),
+		KindHistory:      reflect.TypeFor[HistoryReport](),
 	}
 }
 

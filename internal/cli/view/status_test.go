@@ -3,6 +3,7 @@ package view
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // The names are a contract. An unknown line is no fault.
@@ -12,11 +13,11 @@ func TestStatus_LevelAndNames(t *testing.T) {
 	for _, c := range []struct{ add, want Level }{{LevelOK, LevelOK}, {LevelWarning, LevelWarning},
 		{LevelError, LevelError}, {LevelWarning, LevelError}} {
 		lines = append(lines, StatusLine{ID: "three", Level: c.add, Message: "Somebody should know.", Next: "kubectl get b"})
-		if d := OfStatus(Header{}, lines); d.Level != c.want {
+		if d := NewStatusReport(time.Time{}, lines); d.Level != c.want {
 			t.Errorf("with one more %s the level is %s, want %s", c.add, d.Level, c.want)
 		}
 	}
-	text, err := Encode("yaml", OfStatus(Header{}, lines))
+	text, err := Encode("yaml", NewStatusReport(time.Time{}, lines))
 	const want = "level: Error\nlines:\n- id: one\n  level: Unknown\n  message: Not known.\n"
 	if err != nil || !strings.Contains(string(text), want) || !strings.Contains(string(text), "  next: kubectl get b\n") {
 		t.Errorf("it is %s (%v)", text, err)

@@ -5,6 +5,15 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
+// Totals are the counts of a document.
+type Totals struct {
+	Summary Summary `json:"summary"`
+	// All is the summary of everything, where a filter picks a part; nil otherwise.
+	All *Summary `json:"-"`
+	// UnknownKinds are the picked kinds of findings of which there may be more than were found.
+	UnknownKinds []string `json:"-"`
+}
+
 // Summary has the counts of a judgement. InUse, Held and Stale are of allocations.
 type Summary struct {
 	Pools        int `json:"pools"`
@@ -34,17 +43,26 @@ type RestoreRow struct {
 	Awaiting []string `json:"awaiting" text:"waits for"` // nodes
 }
 
-func summaryOf(r *Picked) Summary {
-	s := r.Summary()
-	d := Summary{Pools: s.Pools, Allocations: s.Allocations, InUse: s.InUse, Held: s.Held, Stale: s.Stale,
-		Reservations: s.Reservations, Lone: Lone{s.Lone.InUse, s.Lone.Held, s.Lone.Stale}, Findings: s.Findings}
-	if !r.Restore.Complete() {
-		d.Restore = RestoreOf(r.Restore)
+func (p *Picked) totals() Totals {
+	t := Totals{Summary: newSummary(p.Summary()),
+		UnknownKinds: texts(lists.Filter(p.Observation.UnknownKinds(), p.Filter.kind))}
+	t.Summary.Pools = len(p.pools())
+	if !p.Restore.Complete() {
+		t.Summary.Restore = NewRestoreRow(p.Restore)
 	}
-	return d
+	if !p.Filter.IsZero() {
+		all := newSummary(p.all)
+		t.All = &all
+	}
+	return t
 }
 
-// RestoreOf is the row of a restore of etcd.
-func RestoreOf(s *judge.RestoreState) *RestoreRow {
+func newSummary(s judge.Summary) Summary {
+	return Summary{Pools: s.Pools, Allocations: s.Allocations, InUse: s.InUse, Held: s.Held, Stale: s.Stale,
+		Reservations: s.Reservations, Lone: Lone{s.Lone.InUse, s.Lone.Held, s.Lone.Stale}, Findings: s.Findings}
+}
+
+// NewRestoreRow is the row of a restore of etcd.
+func NewRestoreRow(s *judge.RestoreState) *RestoreRow {
 	return &RestoreRow{Restored: s.Date(), Why: s.Why, Awaiting: lists.Clone(s.Awaiting)}
 }

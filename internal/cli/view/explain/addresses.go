@@ -11,9 +11,15 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
-// Addresses returns the state of each address, in each pool of the judgement that has it in its range. An address that
+// NewAddressReport returns the document of a list of addresses.
+func NewAddressReport(j *judge.Judgement, asked []netip.Addr) *view.AddressReport {
+	return &view.AddressReport{Header: view.NewHeader(view.KindAddresses, "", view.Cluster{}, j.Observation.Now),
+		Limits: view.NewLimits(j), Addresses: addresses(j, usage.Of(j), asked)}
+}
+
+// addresses returns the state of each address, in each pool of the judgement that has it in its range. An address that
 // a pod or Node has is not Free, whatever assigned it.
-func Addresses(j *judge.Judgement, pools *usage.Pools, asked []netip.Addr) (rows []view.AddressState) {
+func addresses(j *judge.Judgement, pools *usage.Pools, asked []netip.Addr) (rows []view.AddressState) {
 	runs := map[*usage.Pool][]view.AddressRun{}
 	carriers := carriersOf(j.Observation, asked...)
 	for _, addr := range asked {

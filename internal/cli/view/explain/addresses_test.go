@@ -16,7 +16,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
 func TestAddresses(t *testing.T) {
@@ -56,7 +55,7 @@ func TestAddresses(t *testing.T) {
 		for _, carries := range []string{"default/web-1", "default/web-2", "default/web-3"} {
 			want = strings.ReplaceAll(want, carries+" []", carries+" ["+carries+"]")
 		}
-		rows := explain.Addresses(j, usage.Of(j), []netip.Addr{netip.MustParseAddr(asked)})
+		rows := explain.NewAddressReport(j, []netip.Addr{netip.MustParseAddr(asked)}).Addresses
 		if got := strings.ReplaceAll(fmt.Sprint(rows), "kube-system/", ""); got != want {
 			t.Errorf("%s: %s, want %s", asked, got, want)
 		}
@@ -94,7 +93,7 @@ func TestAddresses_OfPodsBeforeAnEdit(t *testing.T) {
 			[]Part{NAD("wb", `{"ipam":{"type":"static"}}`), pod}},
 	} {
 		j := Judged(Observe(c.parts...), judge.Policy{})
-		rows := explain.Addresses(j, usage.Of(j), []netip.Addr{netip.MustParseAddr("10.0.0.5")})
+		rows := explain.NewAddressReport(j, []netip.Addr{netip.MustParseAddr("10.0.0.5")}).Addresses
 		if got := fmt.Sprint(rows); got != c.want {
 			t.Errorf("%s: %s, want %s", says, got, c.want)
 		}
@@ -124,8 +123,8 @@ func TestAddresses_WhileSourcesAreUnknown(t *testing.T) {
 			Pod("plain", PodIPs("10.0.0.20"))}, c.parts...)
 		j := Judged(Observe(cluster...), judge.Policy{})
 		var got []string
-		for _, row := range explain.Addresses(j, usage.Of(j), []netip.Addr{
-			netip.MustParseAddr("10.0.0.9"), netip.MustParseAddr("10.0.0.5"), netip.MustParseAddr("10.0.0.20")}) {
+		for _, row := range explain.NewAddressReport(j, []netip.Addr{
+			netip.MustParseAddr("10.0.0.9"), netip.MustParseAddr("10.0.0.5"), netip.MustParseAddr("10.0.0.20")}).Addresses {
 			got = append(got, row.State)
 		}
 		if strings.Join(got, " ") != c.want {
@@ -165,7 +164,7 @@ func TestAddresses_OfOtherIPAM(t *testing.T) {
 	} {
 		j := Judged(Observe(cluster), judge.Policy{})
 		var got []string
-		for _, row := range explain.Addresses(j, usage.Of(j), []netip.Addr{netip.MustParseAddr(asked)}) {
+		for _, row := range explain.NewAddressReport(j, []netip.Addr{netip.MustParseAddr(asked)}).Addresses {
 			got = append(got, strings.ReplaceAll(fmt.Sprintf("{%s %s %s}", row.State, row.Pool, row.CarriedBy),
 				"kube-system/", ""))
 		}
@@ -177,8 +176,8 @@ func TestAddresses_OfOtherIPAM(t *testing.T) {
 		"10.0.0.205": "carried by default/static", "10.9.0.1": "carried by default/outside",
 		"10.0.0.9": "carried by node/worker-1",
 	} {
-		r, d := ask(t, asked, nil, cluster)
-		if text := said(r, d); !d.Found || !strings.Contains(text, want) || strings.Contains(text, "default/host") {
+		d := ask(t, asked, nil, cluster)
+		if text := said(d); !d.Found || !strings.Contains(text, want) || strings.Contains(text, "default/host") {
 			t.Errorf("%s: %s", asked, text)
 		}
 	}
@@ -186,7 +185,7 @@ func TestAddresses_OfOtherIPAM(t *testing.T) {
 	for i := range 50 {
 		many = append(many, Pod(fmt.Sprint("web-", i), PodIPs("10.0.0.7")))
 	}
-	if _, d := ask(t, "10.0.0.7", nil, many...); len(d.Carriers) != 20 {
+	if d := ask(t, "10.0.0.7", nil, many...); len(d.Carriers) != 20 {
 		t.Errorf("%d carriers are listed", len(d.Carriers))
 	}
 }
@@ -196,7 +195,7 @@ func TestExplanation_AddressOfUnsupportedRange(t *testing.T) {
 	cluster := All(Pool("193---24", "193::/24", Alloc("2", "default/web-0", "box-1", "net1")),
 		NAD("wb", WhereaboutsConfig("193::/24", "")), UsualPod(Carrying("193:21:4::2")))
 	j := Judged(Observe(cluster), judge.Policy{})
-	rows := explain.Addresses(j, usage.Of(j), []netip.Addr{netip.MustParseAddr("193:21:4::2")})
+	rows := explain.NewAddressReport(j, []netip.Addr{netip.MustParseAddr("193:21:4::2")}).Addresses
 	if got := fmt.Sprint(rows); got != "[{193:21:4::2 Unknown kube-system/193---24  [default/web-0]}]" {
 		t.Errorf("got %s", got)
 	}

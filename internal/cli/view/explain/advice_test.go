@@ -28,18 +28,18 @@ func TestExplanation_PhantomThatNoPoolRecords(t *testing.T) {
 		"it cannot be written": {All(Pool("10.0.0.0-24", "10.0.0.0"), phantom), "crictl inspectp box-9",
 			[]string{"No pool records 10.0.0.5", "nothing uses the address any more", "crictl stopp box-9"}},
 	} {
-		r, d := ask(t, "10.0.0.5", nil, c.parts)
+		d := ask(t, "10.0.0.5", nil, c.parts)
 		text := fmt.Sprint(d.Advice)
 		if got := commands(d.Advice); len(got) == 0 || !strings.HasPrefix(got[0], c.first) {
-			t.Errorf("%s: the first command is not %q:\n%s", name, c.first, said(r, d))
+			t.Errorf("%s: the first command is not %q:\n%s", name, c.first, said(d))
 		}
 		for _, want := range c.want {
 			if !strings.Contains(text, want) {
-				t.Errorf("%s: it lacks %q:\n%s", name, want, said(r, d))
+				t.Errorf("%s: it lacks %q:\n%s", name, want, said(d))
 			}
 		}
 		if strings.Contains(text, "is held while the phantom pod runs") {
-			t.Errorf("%s: it says that the address is held:\n%s", name, said(r, d))
+			t.Errorf("%s: it says that the address is held:\n%s", name, said(d))
 		}
 	}
 }
@@ -58,10 +58,10 @@ func TestExplanation_AllocationOfAnAddressThatAnotherCarries(t *testing.T) {
 			FreshReport("worker-2", Sandbox("box-2", OtherUID, OfPod("twin"), WithAddress("10.0.0.5", "")))),
 			"--repair --", "delete pod"},
 	} {
-		r, d := ask(t, "10.0.0.5", nil, c.parts)
+		d := ask(t, "10.0.0.5", nil, c.parts)
 		if text := strings.Join(commands(d.Items[0].Advice), "\n"); !strings.Contains(text, c.want) ||
 			strings.Contains(text, c.lack) {
-			t.Errorf("%s: want %q and not %q:\n%s", name, c.want, c.lack, said(r, d))
+			t.Errorf("%s: want %q and not %q:\n%s", name, c.want, c.lack, said(d))
 		}
 	}
 }
@@ -71,9 +71,9 @@ func TestExplanation_NodesThatWereNotExported(t *testing.T) {
 	s, _ := explain.ParseSubject("10.0.0.5")
 	o := Observe(UsualPool, Pod("other"))
 	o.Nodes = judge.Unknown[map[string]*podstate.Node](errors.New("the snapshot contains no Node"))
-	r, d := explain.Answer(explain.Question{Subject: s, Judgement: Judged(o, judge.Policy{}),
-		Plan: &reconciler.Plan{}, Snapshot: true, Advisor: advice.Advisor{Program: "ip-reconcile"}})
-	text := said(r, d)
+	d := explain.NewReport(explain.Question{Subject: s, Snapshot: true,
+		Result: &reconciler.Result{Judgement: Judged(o, judge.Policy{})}, Advisor: advice.Advisor{Program: "ip-reconcile"}})
+	text := said(d)
 	if got := commands(d.Advice); len(got) != 1 || got[0] != "kubectl get nodes -o yaml > nodes.yaml @" {
 		t.Errorf("the commands are %q:\n%s", got, text)
 	}
@@ -85,30 +85,30 @@ func TestExplanation_NodesThatWereNotExported(t *testing.T) {
 // Steps of several items are one line only if they are the same but for the names of the item.
 func TestExplanation_StepsThatAreTheSame(t *testing.T) {
 	wb := NAD("wb", WhereaboutsConfig("10.0.0.0/24", ""))
-	r, d := ask(t, "pool/10.0.0.0-24", nil, wb, Pool("10.0.0.0-24", "10.0.0.0/24",
+	d := ask(t, "pool/10.0.0.0-24", nil, wb, Pool("10.0.0.0-24", "10.0.0.0/24",
 		Alloc("5", "default/past", "box-7", "net1"), Alloc("6", "default/past", "box-7", "net2")),
 		Pod("twin", UID(OtherUID), CreatedLongAgo, Carrying("10.0.0.5")),
 		Pod("other", UID("uid-o"), CreatedLongAgo, Carrying("10.0.0.6")))
 	text := strings.Join(commands(d.Advice), "\n")
 	if !strings.Contains(text, "delete pod -n default twin") || !strings.Contains(text, "delete pod -n default other") {
-		t.Errorf("the steps for another carrier are not printed:\n%s", said(r, d))
+		t.Errorf("the steps for another carrier are not printed:\n%s", said(d))
 	}
 	breaker := []reconciler.Gate{{Why: reconciler.Breaker, Detail: "too many"}}
-	r, d = ask(t, "pool/10.0.0.0-24", breaker, wb, Pool("10.0.0.0-24", "10.0.0.0/24",
+	d = ask(t, "pool/10.0.0.0-24", breaker, wb, Pool("10.0.0.0-24", "10.0.0.0/24",
 		Alloc("5", "default/web-0", "box-1", "net1"), Alloc("6", "default/web-1", "box-2", "net1")),
 		ReportingWorker(Gone("box-1", "uid-1"), Gone("box-2", "uid-2")))
 	if text := fmt.Sprint(d.Advice); !strings.Contains(text, "--allow-mass-release") || strings.Contains(text, "more:") {
-		t.Errorf("a command for the pool is repeated for each address:\n%s", said(r, d))
+		t.Errorf("a command for the pool is repeated for each address:\n%s", said(d))
 	}
 }
 
 // Stale addresses of a node have the step of a release once, whatever their reasons are.
 func TestExplanation_ReleasesOfANodeAreOneStep(t *testing.T) {
-	r, d := ask(t, "node/worker-1", nil, Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-1", "net1"),
+	d := ask(t, "node/worker-1", nil, Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-1", "net1"),
 		Alloc("6", "default/web-1", "box-2", "net1")), UsualPod(Phase("Succeeded")),
 		ReportingWorker(Gone("box-1", UsualUID), Gone("box-2", "uid-2")))
 	if text := fmt.Sprint(d.Advice); strings.Count(text, "Release the address") != 1 ||
 		!strings.Contains(text, "The same for 1 more: 10.0.0.6.") {
-		t.Errorf("it is not one step:\n%s", said(r, d))
+		t.Errorf("it is not one step:\n%s", said(d))
 	}
 }

@@ -16,7 +16,7 @@ func Conflicts(j *judge.Judgement, most int) []view.Conflict {
 	of := *j
 	of.Findings = lists.Filter(j.Findings, func(f judge.Finding) bool { return f.Kind == judge.Conflict })
 	of.Findings = of.Findings[:min(len(of.Findings), most)]
-	a := &answer{q: Question{Judgement: j}, Picked: &view.Picked{Judgement: &of}}
+	a := &answer{j: j, Picked: &view.Picked{Judgement: &of}}
 	return lists.Map(a.conflictsOf(), func(c *conflict) view.Conflict { return c.Conflict })
 }
 

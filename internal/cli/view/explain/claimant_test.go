@@ -29,7 +29,7 @@ func TestExplanation_Claimant(t *testing.T) {
 		"a sandbox of a pod":      {All(pool, twin, reports(OtherUID)), "default/twin", "box-2", "ReplicaSet/web", true},
 		"a sandbox of a past pod": {All(pool, twin, reports("uid-past")), "default/twin", "box-2", "", false},
 	} {
-		_, d := ask(t, "10.0.0.5", nil, c.parts)
+		d := ask(t, "10.0.0.5", nil, c.parts)
 		if len(d.Items) != 1 || d.Items[0].ClaimedBy == nil {
 			t.Errorf("%s: no claimant is named: %+v", name, d.Items)
 			continue
@@ -40,7 +40,7 @@ func TestExplanation_Claimant(t *testing.T) {
 			t.Errorf("%s: the claimant is %+v", name, got)
 		}
 	}
-	_, d := ask(t, "10.0.0.5", nil, All(pool, twin))
+	d := ask(t, "10.0.0.5", nil, All(pool, twin))
 	if len(d.Items) != 1 || d.Items[0].ClaimedBy != nil {
 		t.Errorf("nobody carries the address, and the claimant is %+v", d.Items)
 	}

@@ -142,7 +142,7 @@ func hasAddress(b *v1alpha1.Sandbox, ip string) bool {
 func (a *answer) findNamed(c *conflict) {
 	addr, _ := netip.ParseAddr(c.IP)
 	isHere := func(pool string) bool { return c.Pool == "" || slices.Contains(strings.Split(c.Pool, ","), pool) }
-	for _, it := range a.q.Judgement.Allocations {
+	for _, it := range a.j.Allocations {
 		if it.Address() != addr || !isHere(it.Object()) {
 			continue
 		}
@@ -156,7 +156,7 @@ func (a *answer) findNamed(c *conflict) {
 	if c.Recorded != "" {
 		return
 	}
-	for _, f := range a.q.Judgement.Findings {
+	for _, f := range a.j.Findings {
 		if f.Kind != judge.Unrecorded || f.IP != c.IP || !isHere(f.Pool) || !f.CanRepair() {
 			continue
 		}

@@ -94,18 +94,18 @@ func TestExplanation_StepsOfAConflict(t *testing.T) {
 			[]string{"1. End what default/ghost runs on worker-2 by hand"}},
 	} {
 		for _, what := range []string{"10.0.0.5", "default/web-0"} {
-			r, d := ask(t, what, nil, c.parts)
-			text := strings.Join(strings.Fields(said(r, d)), " ")
+			d := ask(t, what, nil, c.parts)
+			text := strings.Join(strings.Fields(said(d)), " ")
 			if got := commands(d.Advice); !slices.Equal(got, c.want) {
-				t.Errorf("explain %s: %s: the commands are %q, want %q\n%s", what, name, got, c.want, said(r, d))
+				t.Errorf("explain %s: %s: the commands are %q, want %q\n%s", what, name, got, c.want, said(d))
 			}
 			for _, want := range c.text {
 				if !strings.Contains(text, want) {
-					t.Errorf("explain %s: %s: it does not say %q:\n%s", what, name, want, said(r, d))
+					t.Errorf("explain %s: %s: it does not say %q:\n%s", what, name, want, said(d))
 				}
 			}
 			if strings.Contains(fmt.Sprint(d.Advice), "ip-reconcile explain") || strings.Contains(text, "https://") {
-				t.Errorf("explain %s: %s: the reader is sent elsewhere:\n%s", what, name, said(r, d))
+				t.Errorf("explain %s: %s: the reader is sent elsewhere:\n%s", what, name, said(d))
 			}
 		}
 	}
@@ -118,9 +118,9 @@ func TestExplanation_ConflictOfANodeOrPool(t *testing.T) {
 		ReportingWorker(Sandbox("box-9", "uid-ghost", OfPod("ghost"), WithAddress("10.0.0.5", "")),
 			Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))))
 	for _, what := range []string{"pool/10.0.0.0-24", "node/worker-1"} {
-		r, d := ask(t, what, nil, conflicting)
+		d := ask(t, what, nil, conflicting)
 		if got := commands(d.Advice); len(got) == 0 || got[0] != "ip-reconcile explain 10.0.0.5 @" {
-			t.Errorf("explain %s: the commands are %q:\n%s", what, got, said(r, d))
+			t.Errorf("explain %s: the commands are %q:\n%s", what, got, said(d))
 		}
 		if text := fmt.Sprint(d.Advice); strings.Contains(text, "crictl") || strings.Contains(text, "delete pod") {
 			t.Errorf("explain %s ends one of them out of order:\n%s", what, text)
@@ -136,7 +136,7 @@ func TestExplanation_ConflictOfANodeOrPool(t *testing.T) {
 // A conflict at two addresses of the same pods has its steps once.
 func TestExplanation_ConflictAtTwoAddresses(t *testing.T) {
 	both := NetworkStatus(`[{"name":"default/wb","interface":"net1","ips":["10.0.0.5","10.0.0.6"]}]`)
-	_, d := ask(t, "default/web-0", nil, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")),
+	d := ask(t, "default/web-0", nil, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")),
 		Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-1", "net1"),
 			Alloc("6", "default/web-0", "box-1", "net2")), UsualPod(both),
 		Pod("twin", UID(OtherUID), both, func(p *corev1.Pod) { p.Spec.NodeName = "worker-2" }))

@@ -25,7 +25,7 @@ func (a *answer) item(it *judge.Item) view.ExplainedItem {
 	if x, isRefused := a.RefusedOf(it); isRefused {
 		gates = x.Gates()
 	}
-	d := view.ExplainedItem{AllocationRow: view.OfItem(a.Picked, it), Key: it.Key(), Network: it.Network(),
+	d := view.ExplainedItem{AllocationRow: a.Row(it), Key: it.Key(), Network: it.Network(),
 		RuleText: it.Rule(),
 		Gates: lists.Map(gates, func(g reconciler.Gate) view.ExplainedGate {
 			return view.ExplainedGate{Refusal: g.Why, Detail: g.Detail, Pool: g.Pool, OpensAt: view.When(g.At)}
@@ -38,20 +38,7 @@ func (a *answer) item(it *judge.Item) view.ExplainedItem {
 	if shared := it.SharesVerdictOf(); shared != nil {
 		d.SharesVerdictOf = shared.Object()
 	} else {
-		d.Evidence, d.ClaimedBy = Evidence(it.Evidence()), a.claimant(it.Evidence())
-	}
-	return d
-}
-
-// Evidence returns the document of the evidence on an item.
-func Evidence(ev *judge.Evidence) *view.Evidence {
-	d := &view.Evidence{Problem: string(ev.Problem), Detail: ev.Detail, Claimant: ev.Rival,
-		ClaimantNode: ev.RivalNode()}
-	d.Sandbox = view.EvidenceSandbox{State: ev.Sandbox.String(), UID: ev.SandboxUID, Nodes: lists.Clone(ev.Nodes),
-		NotReady: lists.Clone(ev.NotReady), WithoutReport: lists.Clone(ev.WithoutReport)}
-	if p := ev.Pod; p != nil {
-		d.Pod = &view.EvidencePod{Name: p.String(), UID: p.UID, Node: p.Node, Phase: p.Phase.String(),
-			Ownership: ev.Ownership.String(), OnPod: ev.OnPod, NetworkStatus: p.Status.String()}
+		d.Evidence, d.ClaimedBy = view.NewEvidence(it.Evidence()), a.claimant(it.Evidence())
 	}
 	return d
 }

@@ -21,11 +21,10 @@ import (
 
 // Question has the inputs of an explanation.
 type Question struct {
-	Subject   Subject
-	Judgement *judge.Judgement
-	Plan      *reconciler.Plan
-	Recent    reconciler.BreakerState
-	Advisor   advice.Advisor
+	Subject Subject
+	Result  *reconciler.Result
+	Recent  reconciler.BreakerState
+	Advisor advice.Advisor
 	// Filter picks what is explained of the subject; nil picks all of it.
 	Filter *view.Filter
 	// Snapshot is true for a snapshot, which may lack namespaces.
@@ -35,28 +34,29 @@ type Question struct {
 type answer struct {
 	*view.Picked // about the subject
 	q            Question
+	j            *judge.Judgement
 	pools        *usage.Pools // of the judgement
-	d            *view.Explanation
+	d            *view.ExplainReport
 	conflicts    map[string]bool          // addresses with a conflict
 	endsConflict map[string][]view.Advice // the steps, by address; of a subject that is an address or pod
 	exported     map[string]bool          // namespaces of which a snapshot has pods; nil for a cluster
 }
 
-// Answer explains a subject. The document has no Header.
-func Answer(q Question) (*view.Picked, *view.Explanation) {
-	pools := usage.Of(q.Judgement)
-	q.Advisor = advisorOf(q.Advisor, q.Judgement)
-	d := &view.Explanation{
+// NewReport returns the document that explains a subject.
+func NewReport(q Question) *view.ExplainReport {
+	j := q.Result.Judgement
+	pools := usage.Of(j)
+	q.Advisor = advisorOf(q.Advisor, j)
+	d := &view.ExplainReport{
 		Subject: view.Subject{Kind: string(q.Subject.Kind), Name: q.Subject.String()},
-		Missing: []string{}, Carriers: []view.Carrier{}, Pods: podsOf(q.Judgement, q.Subject, pools),
-		RecentReleases: view.RecentOf(q.Recent),
+		Missing: []string{}, Carriers: []view.Carrier{}, Pods: podsOf(j, q.Subject, pools),
+		RecentReleases: view.NewRecentReleases(q.Recent),
 	}
 	if q.Filter == nil {
-		q.Filter = pick(q.Judgement, q.Subject, d.Pods)
+		q.Filter = pick(j, q.Subject, d.Pods)
 	}
-	a := &answer{q: q, pools: pools, d: d, Picked: view.Pick(q.Judgement, q.Plan, *q.Filter),
-		conflicts: map[string]bool{}}
-	for _, f := range q.Judgement.Findings {
+	a := &answer{q: q, j: j, pools: pools, d: d, Picked: view.Pick(q.Result, *q.Filter), conflicts: map[string]bool{}}
+	for _, f := range j.Findings {
 		a.conflicts[f.IP] = a.conflicts[f.IP] || f.Kind == judge.Conflict
 	}
 	if q.Snapshot {
@@ -71,14 +71,14 @@ func Answer(q Question) (*view.Picked, *view.Explanation) {
 		d.Conflicts = lists.Map(all, func(c *conflict) view.Conflict { return c.Conflict })
 		a.endsConflict = a.endings(all)
 	}
-	d.Check = *view.OfCheck(view.Header{}, a.Picked)
-	d.Filter = nil // the subject says it
+	d.CheckReport = *a.CheckReport()
+	d.Kind, d.Filter = view.KindExplanation, nil // the subject says what is picked
 	asked := lists.Filter(pools.All, func(p *usage.Pool) bool { return q.Filter.Pool(p.Ref()) })
-	d.PoolUsage = lists.Map(asked, view.OfPool)
+	d.PoolUsage = lists.Map(asked, view.NewPoolUsage)
 	d.Items = lists.Map(a.Items(), a.item)
 	d.Nodes = lists.Map(a.nodeNames(), a.node)
 	if r := a.Restore; r != nil {
-		d.Restore = view.RestoreOf(r)
+		d.Restore = view.NewRestoreRow(r)
 	}
 	if s := q.Subject; s.Kind == Address {
 		for _, c := range carriersOf(a.Observation, s.Address)[s.Address] {
@@ -89,7 +89,7 @@ func Answer(q Question) (*view.Picked, *view.Explanation) {
 	}
 	d.Found = a.found()
 	d.Advice = lists.Clone(append(a.missing(), a.advise()...))
-	return a.Picked, d
+	return d
 }
 
 // denies reports whether a fresh report shows that a carrier does not have an address that its network-status names. A
@@ -97,7 +97,7 @@ func Answer(q Question) (*view.Picked, *view.Explanation) {
 func (a *answer) denies(c carrier, addr netip.Addr) bool {
 	namespace, name, _ := strings.Cut(c.Name, "/")
 	pod := a.Observation.Pods[types.NamespacedName{Namespace: namespace, Name: name}]
-	return c.definition != nil && pod != nil && a.q.Judgement.Index().Denies(pod, addr)
+	return c.definition != nil && pod != nil && a.j.Index().Denies(pod, addr)
 }
 
 func (a *answer) found() bool {
@@ -118,7 +118,7 @@ func (a *answer) missing() (steps []view.Advice) {
 	add := func(format string, args ...any) { d.Missing = append(d.Missing, fmt.Sprintf(format, args...)) }
 	switch {
 	case s.Kind == Address && len(d.Items) == 0:
-		for _, row := range Addresses(a.q.Judgement, a.pools, []netip.Addr{s.Address}) {
+		for _, row := range addresses(a.j, a.pools, []netip.Addr{s.Address}) {
 			if row.Pool == "" {
 				add("%s is in the range of no pool (%s), and has no reservation.", s.Address, row.State)
 				continue
@@ -146,7 +146,7 @@ func (a *answer) missing() (steps []view.Advice) {
 		add("Node %s is unknown: it has no Node object and no report, and no recorded sandbox may run there.", s.Name)
 	case s.Kind == Pool:
 		add("%s does not exist. whereabouts creates a pool at the first ADD of its network.", s)
-		for _, f := range a.q.Judgement.Findings {
+		for _, f := range a.j.Findings {
 			if f.Repair != nil && f.Repair.NewPool && s.isPool(f.Repair.Pool) {
 				add("%s.", f.Message)
 			}

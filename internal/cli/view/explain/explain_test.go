@@ -18,7 +18,7 @@ import (
 )
 
 // ask explains a subject of an observation, with these gates against everything Stale.
-func ask(t *testing.T, what string, gates []reconciler.Gate, parts ...Part) (*view.Picked, *view.Explanation) {
+func ask(t *testing.T, what string, gates []reconciler.Gate, parts ...Part) *view.ExplainReport {
 	t.Helper()
 	s, err := explain.ParseSubject(what)
 	if err != nil {
@@ -31,26 +31,26 @@ func ask(t *testing.T, what string, gates []reconciler.Gate, parts ...Part) (*vi
 			plan.Refused = append(plan.Refused, reconciler.Refused{Item: it, Gate: gates[0], Also: gates[1:]})
 		}
 	}
-	return explain.Answer(explain.Question{Subject: s, Judgement: j, Plan: plan,
+	return explain.NewReport(explain.Question{Subject: s, Result: view.PlannedResult(j, plan),
 		Advisor: advice.Advisor{Program: "ip-reconcile", Namespace: "kube-system"}})
 }
 
 // answered explains a subject of a judgement.
-func answered(t *testing.T, what string, j *judge.Judgement) *view.Explanation {
+func answered(t *testing.T, what string, j *judge.Judgement) *view.ExplainReport {
 	t.Helper()
 	s, err := explain.ParseSubject(what)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, d := explain.Answer(explain.Question{Subject: s, Judgement: j, Plan: &reconciler.Plan{},
+	d := explain.NewReport(explain.Question{Subject: s, Result: view.PlannedResult(j, &reconciler.Plan{}),
 		Advisor: advice.Advisor{Program: "ip-reconcile", Namespace: "kube-system"}})
 	return d
 }
 
 // said is the text of an explanation, with each fact on one line.
-func said(r *view.Picked, d *view.Explanation) string {
+func said(d *view.ExplainReport) string {
 	s := &screen.Screen{Width: 100}
-	s.Explain(r, d)
+	s.Explain(d)
 	return strings.ReplaceAll(s.String(), "\n"+strings.Repeat(" ", 19), " ")
 }
 
@@ -69,8 +69,8 @@ func TestExplanation_NoRefusalPromisesARelease(t *testing.T) {
 			if why == reconciler.AwaitingConfirmation {
 				gate.At = opens
 			}
-			r, d := ask(t, "10.0.0.5", append([]reconciler.Gate{gate}, also...), leak)
-			text := said(r, d)
+			d := ask(t, "10.0.0.5", append([]reconciler.Gate{gate}, also...), leak)
+			text := said(d)
 			for _, it := range d.Items {
 				if len(it.Gates) != 1+len(also) {
 					t.Errorf("%s %s: %+v", why, name, it)
@@ -108,9 +108,9 @@ func TestExplanation_GatesOfOtherItemsAreNotShown(t *testing.T) {
 	if len(plan.Refused) != 1 {
 		t.Fatalf("%d are refused", len(plan.Refused))
 	}
-	r, d := explain.Answer(explain.Question{Subject: s, Judgement: j, Plan: plan})
-	if len(r.Gates) != 0 || len(d.Items[0].Gates) != 0 {
-		t.Errorf("the gates are %+v and %+v", r.Gates, d.Items[0].Gates)
+	d := explain.NewReport(explain.Question{Subject: s, Result: view.PlannedResult(j, plan)})
+	if len(d.Gates) != 0 || len(d.Items[0].Gates) != 0 {
+		t.Errorf("the gates are %+v and %+v", d.Gates, d.Items[0].Gates)
 	}
 }
 
@@ -193,8 +193,8 @@ func TestExplanation_NodeThatIsNotReady(t *testing.T) {
 	for i := range 40 {
 		cluster = append(cluster, Node(fmt.Sprint("worker-", i)))
 	}
-	r, d := ask(t, "10.0.0.5", nil, append(cluster, Node("worker-9", NotReadyFor(4*time.Hour)))...)
-	text := said(r, d)
+	d := ask(t, "10.0.0.5", nil, append(cluster, Node("worker-9", NotReadyFor(4*time.Hour)))...)
+	text := said(d)
 	for _, want := range []string{"it may still run on worker-9: not Ready", "not Ready worker-9, nodes worker-0",
 		"and 30 more", "node worker-9\n", "worker-9 has not been Ready since 2026-11-20T06:00:00Z, so the allocations",
 		"taint nodes worker-9 node.kubernetes.io/out-of-service", "delete node worker-9", "--unreachable-node-timeout"} {
@@ -205,8 +205,8 @@ func TestExplanation_NodeThatIsNotReady(t *testing.T) {
 	if strings.Contains(text, "node worker-1\n") || len(d.Nodes) != 1 {
 		t.Errorf("healthy nodes are explained:\n%s", text)
 	}
-	r, d = ask(t, "10.0.0.5", nil, cluster...)
-	if text := said(r, d); strings.Contains(text, "node worker-1\n") ||
+	d = ask(t, "10.0.0.5", nil, cluster...)
+	if text := said(d); strings.Contains(text, "node worker-1\n") ||
 		!strings.Contains(text, "40 nodes Ready: worker-0, worker-1") {
 		t.Errorf("nodes that are Ready are not one line:\n%s", text)
 	}

@@ -37,11 +37,11 @@ func TestExplanation_MendsOfWhatIsMalformed(t *testing.T) {
 		"a reservation": {"10.0.0.7", []Part{UsualPool, RawReservation("10.0.0.7", time.Hour, map[string]any{"podref": "?"})},
 			[]string{"delete overlappingrangeipreservations.whereabouts.cni.cncf.io -n kube-system 10.0.0.7"}},
 	} {
-		r, d := ask(t, c.ask, nil, c.parts...)
+		d := ask(t, c.ask, nil, c.parts...)
 		text := strings.Join(commands(d.Advice), "\n")
 		for _, want := range c.want {
 			if !strings.Contains(text, want) {
-				t.Errorf("%s: the commands lack %q:\n%s", name, want, said(r, d))
+				t.Errorf("%s: the commands lack %q:\n%s", name, want, said(d))
 			}
 		}
 		for _, s := range d.Advice {
@@ -100,11 +100,11 @@ func TestExplanation_AdviceOnSeveralAddressesIsPrintedOnce(t *testing.T) {
 	leaks := Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-1", "net1"),
 		Alloc("6", "default/web-0", "box-1", "net2"), Alloc("7", "default/web-0", "box-1", "net3"))
 	for _, what := range []string{"default/web-0", "pool/10.0.0.0-24"} {
-		r, d := ask(t, what, nil, leaks, Node("worker-1", NotReadyFor(time.Hour)))
+		d := ask(t, what, nil, leaks, Node("worker-1", NotReadyFor(time.Hour)))
 		text := strings.Join(commands(d.Advice), "\n")
 		if strings.Count(text, "release 10.0.0.5") != 1 || strings.Contains(text, "release 10.0.0.6") ||
 			!strings.Contains(fmt.Sprint(d.Advice), "The same for 2 more: 10.0.0.6, 10.0.0.7.") {
-			t.Errorf("explain %s:\n%s", what, said(r, d))
+			t.Errorf("explain %s:\n%s", what, said(d))
 		}
 	}
 }

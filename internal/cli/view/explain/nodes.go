@@ -10,14 +10,14 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// OfNodes returns the steps that end what nodes hold, for the findings on such nodes. Of the nodes that are not Ready,
-// and of the others, the one that holds most is the example.
-func OfNodes(a advice.Advisor, j *judge.Judgement, found []judge.Finding) (steps []view.Advice) {
+// NodeSteps returns the steps that end what nodes hold, for the findings on such nodes. Of the nodes that are not
+// Ready, and of the others, the one that holds most is the example.
+func NodeSteps(a advice.Advisor, j *judge.Judgement, found []view.Finding) (steps []view.Advice) {
 	a = advisorOf(a, j)
 	for _, kind := range []judge.Kind{judge.NoFreshReportFinding, judge.NodeNotReady} {
-		held := lists.Filter(found, func(f judge.Finding) bool { return f.Kind == kind && f.Holds > 0 && f.Node != "" })
-		slices.SortStableFunc(held, func(f, g judge.Finding) int { return cmp.Compare(g.Holds, f.Holds) })
-		all := lists.Map(held, func(f judge.Finding) string { return f.Node })
+		held := lists.Filter(found, func(f view.Finding) bool { return f.Kind == kind && f.Holds > 0 && f.Node != "" })
+		slices.SortStableFunc(held, func(f, g view.Finding) int { return cmp.Compare(g.Holds, f.Holds) })
+		all := lists.Map(held, func(f view.Finding) string { return f.Node })
 		isDown := down(j.Observation, all)
 		others := lists.Filter(all, func(name string) bool { return !slices.Contains(isDown, name) })
 		if len(isDown) > 0 {
@@ -30,9 +30,9 @@ func OfNodes(a advice.Advisor, j *judge.Judgement, found []judge.Finding) (steps
 	return advice.Unique(steps)
 }
 
-// OfStatus completes the lines of a status: commands name the cluster, and a line on nodes that hold addresses has the
-// steps that end that. j is nil where addresses could not be judged.
-func OfStatus(a advice.Advisor, j *judge.Judgement, lines []view.StatusLine) []view.StatusLine {
+// CompleteStatus completes the lines of a status: commands name the cluster, and a line on nodes that hold addresses
+// has the steps that end that. j is nil where addresses could not be judged.
+func CompleteStatus(a advice.Advisor, j *judge.Judgement, lines []view.StatusLine) []view.StatusLine {
 	lines = slices.Clone(lines)
 	for i := range lines {
 		l := &lines[i]
@@ -41,7 +41,8 @@ func OfStatus(a advice.Advisor, j *judge.Judgement, lines []view.StatusLine) []v
 			continue
 		}
 		kind := map[string]judge.Kind{"agents": judge.NoFreshReportFinding, "nodes": judge.NodeNotReady}[l.ID]
-		l.Advice = OfNodes(a, j, lists.Filter(j.Findings, func(f judge.Finding) bool { return f.Kind == kind }))
+		found := lists.Filter(j.Findings, func(f judge.Finding) bool { return f.Kind == kind })
+		l.Advice = NodeSteps(a, j, lists.Map(found, view.NewFinding))
 	}
 	return lines
 }

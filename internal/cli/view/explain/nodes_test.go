@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view/explain"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -41,7 +42,7 @@ func TestOfNodes(t *testing.T) {
 		j := Judged(Observe(append(c.parts, pool)...), judge.Policy{})
 		a := advice.Advisor{Program: "ip-reconcile", Namespace: "kube-system"}
 		a.ClusterFlag("context", "c")
-		steps := explain.OfNodes(a, j, j.Findings)
+		steps := explain.NodeSteps(a, j, lists.Map(j.Findings, view.NewFinding))
 		text := fmt.Sprintf("%+v", steps)
 		for _, want := range c.want {
 			if !strings.Contains(text, want) {
@@ -56,7 +57,7 @@ func TestOfNodes(t *testing.T) {
 		if found := ofAgents.FindString(text); j.WithoutAgents && found != "" {
 			t.Errorf("%s: a cluster without agents is told of %q: %s", name, found, text)
 		}
-		lines := explain.OfStatus(a, j, []view.StatusLine{
+		lines := explain.CompleteStatus(a, j, []view.StatusLine{
 			{ID: "nodes", Level: view.LevelWarning, Next: "kubectl get x"},
 			{ID: "agents", Level: view.LevelError}, {ID: "paused", Level: view.LevelOK}})
 		if got := len(lines[0].Advice) + len(lines[1].Advice); got != len(steps) || len(lines[2].Advice) > 0 ||
@@ -76,10 +77,10 @@ func TestExplanation_WithoutAgents(t *testing.T) {
 		"a pod that does not end":      {Node("worker-1"), deleted},
 		"a leak":                       {Node("worker-1")},
 	} {
-		r, d := ask(t, "10.0.0.5", nil, append(parts, UsualPool)...)
+		d := ask(t, "10.0.0.5", nil, append(parts, UsualPool)...)
 		for _, s := range d.Advice {
 			if found := ofAgents.FindString(s.Why + s.Command); found != "" {
-				t.Errorf("%s: it is told of %q: %+v\n%s", name, found, s, said(r, d))
+				t.Errorf("%s: it is told of %q: %+v\n%s", name, found, s, said(d))
 			}
 		}
 		if len(d.Advice) == 0 || !d.Found || d.Agents.InUse {

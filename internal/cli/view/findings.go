@@ -1,6 +1,8 @@
 package view
 
 import (
+	"slices"
+
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
@@ -16,20 +18,33 @@ type Finding struct {
 	Message      string     `json:"message"`
 	// ReportedAt is when a report that has expired since said so, in RFC 3339; absent if all reports are fresh.
 	ReportedAt string `json:"reportedAt,omitempty"`
+	// Holds is how many addresses the node of the finding holds.
+	Holds int `json:"-"`
+	// CanRepair is true where --repair ends the finding.
+	CanRepair bool `json:"-"`
 }
 
-// FindingOf is the row of a finding.
-func FindingOf(f judge.Finding) Finding {
-	return Finding{f.Kind, f.IP, f.Pool, f.Pods, f.ContainerIDs, f.Node, f.Message, f.ReportedAt}
+// NewFinding returns the document of a finding.
+func NewFinding(f judge.Finding) Finding {
+	return Finding{f.Kind, f.IP, f.Pool, f.Pods, f.ContainerIDs, f.Node, f.Message, f.ReportedAt, f.Holds, f.CanRepair()}
 }
+
+// Rank orders findings by their kinds. Outages come first.
+func (f Finding) Rank() int { return slices.Index(judge.Kinds(), f.Kind) }
 
 // NotRepaired is a finding that was not repaired.
 type NotRepaired struct {
 	Finding
 	Why    reconciler.Refusal `json:"refusal"`
 	Detail string             `json:"detail"` // a sentence
+	// Summary is what many such findings share.
+	Summary string `json:"-"`
 }
 
 func notRepaired(u reconciler.Unrepaired) NotRepaired {
-	return NotRepaired{FindingOf(u.Finding), u.Why, u.Detail}
+	summary := u.String()
+	if u.Why == reconciler.Breaker { // the same for many
+		summary = u.Detail
+	}
+	return NotRepaired{NewFinding(u.Finding), u.Why, u.Detail, summary}
 }

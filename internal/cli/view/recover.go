@@ -5,9 +5,28 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
+
+// RecoverReport is the document of recover.
+type RecoverReport struct {
+	Header
+	Circumstances
+	Totals
+	// Writes are the allocations and reservations that recover wrote or would write.
+	Writes   []WriteRow `json:"writes"`
+	Findings []Finding  `json:"findings"`
+}
+
+// NewRecoverReport returns the document of recover.
+func NewRecoverReport(out *reconciler.Result) *RecoverReport {
+	p := Pick(out, Filter{})
+	p.Findings = withoutRepaired(p.Findings, out)
+	return &RecoverReport{Header: headerOf(KindRecovery, out.Observation.Now), Circumstances: p.circumstances(),
+		Totals: p.totals(), Writes: writes(out), Findings: lists.Map(out.Findings, NewFinding)}
+}
 
 // The states of a WriteRow that was, or will be, written.
 const (
@@ -31,8 +50,8 @@ type WriteRow struct {
 	Message string `json:"message"`
 }
 
-// Writes lists what was written, was not, or will be, by pool, then address.
-func Writes(out *reconciler.Result) []WriteRow {
+// writes lists what was written, was not, or will be, by pool, then address.
+func writes(out *reconciler.Result) []WriteRow {
 	rows, has := []WriteRow{}, map[string]bool{}
 	add := func(f *judge.Finding, state, message string) {
 		if f.Repair != nil && !has[reconciler.RepairKey(f)] {

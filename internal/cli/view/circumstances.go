@@ -1,0 +1,76 @@
+package view
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+)
+
+// Circumstances are the conditions of the judgement.
+type Circumstances struct {
+	Agents Agents `json:"agents"`
+	// Gates are the gates against releases now.
+	Gates []Gate `json:"gates"`
+	Limits
+}
+
+// Limits are what limits the judgement.
+type Limits struct {
+	// Notes are sentences about what could not be observed.
+	Notes []string `json:"notes"`
+	// Unknown are the sources of evidence that could not be read. That nothing is found proves nothing while its source is
+	// unknown.
+	Unknown []UnknownSource `json:"unknown"`
+}
+
+// UnknownSource is a kind of objects of which no complete list could be read.
+type UnknownSource struct {
+	// Source is the kind, as the resource is named.
+	Source judge.SourceName `json:"source"`
+	// Why is the reason, as the API server gave it.
+	Why string `json:"why"`
+	// Costs is what follows, as the end of a sentence.
+	Costs string `json:"costs"`
+	// Findings are the kinds of findings of which there may be more than were found.
+	Findings []judge.Kind `json:"findings"`
+}
+
+// NewLimits returns what limits a judgement.
+func NewLimits(j *judge.Judgement) Limits {
+	unknown := lists.Map(j.Observation.UnknownSources(), func(s judge.SourceState) UnknownSource {
+		return UnknownSource{s.Name, s.Unknown, s.Costs, s.Findings}
+	})
+	return Limits{lists.Clone(j.Notes()), unknown}
+}
+
+// Agents are the node agents whose reports were used.
+type Agents struct {
+	// InUse is true where nodes have agents. Without agents a phantom pod cannot be distinguished from a leak.
+	InUse bool `json:"inUse"`
+	Fresh int  `json:"fresh"`
+	// NoFreshReport and Dead are the nodes in these states, sorted.
+	NoFreshReport []string `json:"noFreshReport"`
+	Dead          []string `json:"dead"`
+}
+
+func (p *Picked) circumstances() Circumstances {
+	return Circumstances{Agents: NewAgents(p.Judgement), Gates: p.Gates, Limits: NewLimits(p.Judgement)}
+}
+
+// NewAgents returns the node agents whose reports were used.
+func NewAgents(j *judge.Judgement) Agents {
+	a := Agents{InUse: !j.WithoutAgents, NoFreshReport: []string{}, Dead: []string{}}
+	for _, name := range slices.Sorted(maps.Keys(j.Nodes)) {
+		switch j.Nodes[name] {
+		case judge.NodeFresh:
+			a.Fresh++
+		case judge.NodeNoFreshReport:
+			a.NoFreshReport = append(a.NoFreshReport, name)
+		case judge.NodeDeadOrMissing:
+			a.Dead = append(a.Dead, name)
+		}
+	}
+	return a
+}

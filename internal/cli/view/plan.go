@@ -1,0 +1,22 @@
+package view
+
+// Plan is the document of plan, and the file that apply reads.
+type Plan struct {
+	Header
+	Limits
+	// Items are ordered by pool or reservation, then address. A reviewer may delete items, and must not edit any.
+	Items []PlanItem `json:"items"`
+}
+
+// PlanItem is one allocation, or one reservation without an allocation, that apply may release.
+type PlanItem struct {
+	AllocationRow
+	// Key is an allocation's; Reservation and ReservationUID are a reservation's, which has no pool.
+	Key            string `json:"key,omitempty"`
+	Reservation    string `json:"reservation,omitempty"`
+	ReservationUID string `json:"reservationUID,omitempty"`
+	// Evidence is as in explain. Its nodes are empty where the verdict rests on all nodes.
+	Evidence Evidence `json:"evidence"`
+	// Digest is over the other fields of the item, and the cluster and the time of the plan.
+	Digest string `json:"digest"`
+}
