@@ -131,7 +131,7 @@ func (o *options) renderScreen(a answer, d display) []byte {
 }
 
 func (p *printing) query(d view.Document) ([]byte, error) {
-	text, err := json.Marshal(d)
+	text, err := json.Marshal(view.Full(d))
 	if err != nil {
 		return nil, err
 	}

@@ -144,7 +144,7 @@ func (o *byHand) check(ctx context.Context, r *reconciler.Reconciler) (err error
 		if len(found) == 0 {
 			o.missing = append(o.missing, fmt.Sprintf("%s: nothing to release is recorded\n", s))
 		}
-		for _, it := range lists.Filter(found, ownRow) {
+		for _, it := range lists.Filter(found, view.HasRow) {
 			if !isSelected[it.ID()] { // several subjects may have it
 				isSelected[it.ID()] = true
 				o.selected = append(o.selected, it)
@@ -160,9 +160,6 @@ func (o *byHand) check(ctx context.Context, r *reconciler.Reconciler) (err error
 	o.filter.Has = func(it *judge.Item) bool { return ids[it.ID()] }
 	return nil
 }
-
-// ownRow reports whether an item has a row of its own. A reservation with an allocation is in its allocation's row.
-func ownRow(it *judge.Item) bool { return it.Allocation != nil || len(it.Related()) == 0 }
 
 // assert asserts that nothing uses the selected items that are Held for the reason of --override, and judges again.
 func (o *byHand) assert(ctx context.Context, r *reconciler.Reconciler) error {
@@ -243,7 +240,7 @@ func (o *byHand) show(ctx context.Context, r *reconciler.Reconciler) (releases b
 	})
 	can := lists.Filter(d.Stale(), view.AllocationRow.CanRelease)
 	asserted := lists.Filter(can, func(r view.AllocationRow) bool { return r.IsAsserted })
-	counts := fmt.Sprintf("%d of %s", len(can), screen.Count(len(d.Rows()), "item"))
+	counts := fmt.Sprintf("%d of %s", len(can), screen.Count(d.Count(), "item"))
 	if len(asserted) > 0 {
 		counts += fmt.Sprintf(" (%d because you assert that nothing uses the address)", len(asserted))
 	}

@@ -120,7 +120,7 @@ func (v *View) overview(ctx context.Context) *Overview {
 	return &Overview{
 		Status:    signed(v, view.NewStatusReport(j.Observation.Now, lines)),
 		Pools:     signed(v, view.NewPoolsReport(v.Result, v.usage())),
-		Check:     signed(v, check),
+		Check:     signed(v, check).Full(),
 		Conflicts: explain.Conflicts(j, maxConflicts),
 		Commands:  lists.Clone(commands),
 	}
@@ -168,7 +168,7 @@ func (v *View) explain(ctx context.Context, text string) (*Printed, error) {
 		Recent: recent, Advisor: v.Advisor, Snapshot: v.Cluster.Snapshot != ""}))
 	s := v.screen(d.Header)
 	s.Explain(d)
-	return &Printed{Explanation: d, Text: s.String()}, nil
+	return &Printed{Explanation: d.Full(), Text: s.String()}, nil
 }
 
 func (v *View) history(ctx context.Context, text string) (*Printed, error) {

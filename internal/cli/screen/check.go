@@ -23,7 +23,7 @@ func (s *Screen) rest(d *view.CheckReport, held []view.AllocationRow) {
 
 // nextStep says where the steps are for what needs a person: findings, held items and gates.
 func (s *Screen) nextStep(d *view.CheckReport) {
-	if s.NoHeaders || len(d.Findings)+len(d.Gates)+len(d.Held()) == 0 {
+	if s.NoHeaders || len(d.Findings)+len(d.Gates)+d.Summary.Held+d.Summary.Lone.Held == 0 {
 		return
 	}
 	if len(s.sandboxes) == 0 {

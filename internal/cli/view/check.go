@@ -12,7 +12,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// CheckReport is the document of check.
+// CheckReport is the document of check. Its lists of allocations and reservations are empty before Full.
 type CheckReport struct {
 	Header
 	Circumstances
@@ -24,6 +24,8 @@ type CheckReport struct {
 	Allocations  []AllocationRow  `json:"allocations"`
 	Reservations []ReservationRow `json:"reservations"`
 	Findings     []Finding        `json:"findings"`
+
+	picked *Picked // of which Full makes both lists: most of them is in use, and text has little of that
 }
 
 // PoolRow counts the picked allocations of a pool.
@@ -44,8 +46,7 @@ func NewCheckReport(out *reconciler.Result, f Filter) *CheckReport { return Pick
 func (p *Picked) CheckReport() *CheckReport {
 	d := &CheckReport{
 		Header: headerOf(KindCheck, p.Observation.Now), Circumstances: p.circumstances(), Totals: p.totals(),
-		Pools: p.poolRows(), Findings: lists.Map(p.Findings, NewFinding), Allocations: lists.Map(p.Allocations, p.Row),
-		Reservations: lists.Map(p.Reservations, p.reservation),
+		Pools: p.poolRows(), Findings: lists.Map(p.Findings, NewFinding), picked: p,
 	}
 	if !p.Filter.IsZero() {
 		d.Filter = &p.Filter
@@ -66,19 +67,23 @@ func (p *Picked) poolRows() []PoolRow {
 	return found
 }
 
-// Rows returns the rows of tables: the allocations, then the reservations without one.
-func (d *CheckReport) Rows() []AllocationRow {
-	rows := slices.Clone(d.Allocations)
-	for _, r := range d.Reservations {
-		if !r.Row.IsShared {
-			rows = append(rows, r.Row)
-		}
-	}
-	return rows
+// Full returns the document with its lists of allocations and reservations.
+func (d *CheckReport) Full() *CheckReport {
+	full := *d
+	full.Allocations = lists.Map(d.picked.Allocations, d.picked.Row)
+	full.Reservations = lists.Map(d.picked.Reservations, d.picked.reservation)
+	return &full
+}
+
+// Count is the number of rows that tables have: one for each allocation, and for each reservation without one.
+func (d *CheckReport) Count() int {
+	return d.Summary.Allocations + d.Summary.Lone.InUse + d.Summary.Lone.Held + d.Summary.Lone.Stale
 }
 
 func (d *CheckReport) rowsOf(v judge.Verdict) []AllocationRow {
-	return lists.Filter(d.Rows(), func(r AllocationRow) bool { return r.Verdict == v })
+	return lists.Map(lists.Filter(d.picked.Items(), func(it *judge.Item) bool {
+		return it.Verdict == v && HasRow(it)
+	}), d.picked.Row)
 }
 
 // InUse returns the rows of what is in use.
@@ -97,16 +102,10 @@ func (d *CheckReport) NamesVerdicts() bool {
 
 // Addresses returns what -o name prints of check: addresses that need attention, or all.
 func (d *CheckReport) Addresses(all bool) []string {
-	all = all || d.NamesVerdicts()
 	var found []string
-	for _, r := range d.Allocations {
-		if all || r.Verdict != judge.InUse {
-			found = append(found, r.IP)
-		}
-	}
-	for _, r := range d.Reservations {
-		if all || r.Verdict != judge.InUse {
-			found = append(found, r.IP)
+	for _, it := range d.picked.Items() {
+		if all || it.Verdict != judge.InUse || d.NamesVerdicts() {
+			found = append(found, it.Text())
 		}
 	}
 	for _, f := range d.Findings {

@@ -33,8 +33,9 @@ func TestUnknownSources(t *testing.T) {
 	o := Observe(UsualPool, UsualPod(Carrying("10.0.0.5")))
 	o.NADs = judge.Unknown[map[types.NamespacedName]*ippool.NAD](errors.New("list network-attachment-definitions: 403"))
 	out := &reconciler.Result{Judgement: Judged(o, judge.Policy{})}
-	for _, d := range []any{view.NewCheckReport(out, view.Filter{}), view.NewRunReport(out, false, view.Filter{}),
-		view.NewPoolsReport(out, usage.Of(out.Judgement)), view.Plan{Limits: view.NewLimits(out.Judgement)}} {
+	for _, d := range []view.Document{view.NewCheckReport(out, view.Filter{}),
+		view.NewRunReport(out, false, view.Filter{}),
+		view.NewPoolsReport(out, usage.Of(out.Judgement)), &view.Plan{Limits: view.NewLimits(out.Judgement)}} {
 		text, err := view.Encode("json", d)
 		var read view.Limits
 		if err = errors.Join(err, json.Unmarshal(text, &read)); err != nil {

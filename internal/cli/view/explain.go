@@ -40,6 +40,13 @@ type ExplainReport struct {
 	Restore *RestoreRow `json:"restore,omitempty"`
 }
 
+// Full returns the document with its lists of allocations and reservations.
+func (d *ExplainReport) Full() *ExplainReport {
+	full := *d
+	full.CheckReport = *d.CheckReport.Full()
+	return &full
+}
+
 // ExplainReports is the document of explain for several subjects, in the order in which they were asked about.
 type ExplainReports struct {
 	Header
@@ -62,6 +69,13 @@ func (d *ExplainReports) SetSource(toolVersion string, judged Cluster) {
 	for i := range d.Explanations {
 		d.Explanations[i].SetSource(toolVersion, judged)
 	}
+}
+
+// Full returns the document with the lists of allocations and reservations.
+func (d *ExplainReports) Full() *ExplainReports {
+	full := *d
+	full.Explanations = lists.Map(d.Explanations, func(one ExplainReport) ExplainReport { return *one.Full() })
+	return &full
 }
 
 // WordReport is the document of explain for printed words.

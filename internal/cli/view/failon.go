@@ -34,13 +34,13 @@ func NewFailOn(asked []string) (FailOn, error) {
 // Fails reports whether check fails.
 func (on FailOn) Fails(d *CheckReport) bool {
 	if on == nil {
-		isStale := func(r ReservationRow) bool { return r.IsStale() }
-		return len(d.Stale()) > 0 || slices.ContainsFunc(d.Reservations, isStale) ||
-			len(d.Findings)+len(d.UnknownKinds) > 0
+		return d.picked.Stale() > 0 || len(d.Findings)+len(d.UnknownKinds) > 0
 	}
 	names := func(word string) bool { return slices.Contains(on, word) }
-	return slices.ContainsFunc(d.Rows(), func(r AllocationRow) bool {
-		return !r.IsReleased && (names(string(r.Verdict)) || names(string(r.Reason)) || names(string(r.Refusal)))
+	return slices.ContainsFunc(d.picked.Items(), func(it *judge.Item) bool {
+		why := d.picked.refused[it.ID()].Main().Why
+		isNamed := names(it.Verdict.String()) || names(it.Reason.String()) || names(string(why))
+		return isNamed && HasRow(it) && !d.picked.released[it.ID()]
 	}) || slices.ContainsFunc(d.Findings, func(f Finding) bool { return names(string(f.Kind)) }) ||
 		slices.ContainsFunc(d.UnknownKinds, names)
 }
@@ -48,7 +48,7 @@ func (on FailOn) Fails(d *CheckReport) bool {
 // FailsRun reports whether a run fails.
 func (on FailOn) FailsRun(d *RunReport) bool {
 	if on == nil {
-		return len(d.Failed) > 0
+		return len(d.FailedRows) > 0
 	}
 	return on.Fails(&d.CheckReport)
 }

@@ -62,7 +62,7 @@ func TestFilter_Picks(t *testing.T) {
 			"10.0.0.6"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := ofCheck(t, c.f)
+			r := ofCheck(t, c.f).Full()
 			var got []string
 			for _, row := range r.Allocations {
 				got = append(got, row.IP)

@@ -60,8 +60,6 @@ type AllocationRow struct {
 	IsReservation bool `json:"-"`
 	// IsShared is true for a reservation that is in its allocation's row.
 	IsShared bool `json:"-"`
-	// IsReleased is true for what a run has released.
-	IsReleased bool `json:"-"`
 	// IsAsserted is true where the verdict rests on an assertion of --override.
 	IsAsserted bool `json:"-"`
 }
@@ -73,8 +71,11 @@ type ReservationRow struct {
 	Network     string `json:"network"`
 	PodRef      string `json:"podRef" text:"recorded pod"`
 	JudgedRow
-	Row AllocationRow `json:"-"` // in tables
 }
+
+// HasRow reports whether an item has a row of its own in tables. A reservation with an allocation is in its
+// allocation's row.
+func HasRow(it *judge.Item) bool { return it.Allocation != nil || len(it.Related()) == 0 }
 
 // NewRow returns the row of an item, without the gates against its release.
 func NewRow(it *judge.Item) AllocationRow {
@@ -82,7 +83,7 @@ func NewRow(it *judge.Item) AllocationRow {
 		Pool: it.Object(), IP: it.Text(), PodRef: it.PodRef(), ContainerID: it.ContainerID(), IfName: it.IfName(),
 		Node: it.Node(), JudgedRow: JudgedRow{Verdict: it.Verdict, Reason: it.Reason,
 			Proven: it.Proven, Message: it.Message(), Rule: it.RuleID()},
-		IsReservation: it.Allocation == nil, IsShared: it.Allocation == nil && len(it.Related()) > 0,
+		IsReservation: it.Allocation == nil, IsShared: !HasRow(it),
 		IsAsserted: it.IsOverridden(),
 	}
 	if e := it.Evidence(); e != nil {
@@ -101,11 +102,10 @@ func (p *Picked) Row(it *judge.Item) AllocationRow {
 		gate := x.Main()
 		d.Refusal, d.Detail, d.ReleasableAt = gate.Why, gate.Detail, When(x.At())
 	}
-	d.IsReleased = p.released[it.ID()]
 	return d
 }
 
 func (p *Picked) reservation(it *judge.Item) ReservationRow {
 	d := p.Row(it)
-	return ReservationRow{d.Pool, d.IP, it.Network(), d.PodRef, d.JudgedRow, d}
+	return ReservationRow{d.Pool, d.IP, it.Network(), d.PodRef, d.JudgedRow}
 }

@@ -66,6 +66,13 @@ func (p *Picked) printed(it *judge.Item, more string) any {
 	return d
 }
 
+// Full returns the document with its lists of allocations and reservations.
+func (d *RunReport) Full() *RunReport {
+	full := *d
+	full.CheckReport = *d.CheckReport.Full()
+	return &full
+}
+
 // Releasable returns what a run that was tried out releases, now or once its verdict is confirmed.
 func (d *RunReport) Releasable() []AllocationRow {
 	return lists.Filter(d.FailedRows, AllocationRow.CanRelease)

@@ -87,16 +87,31 @@ func NewHeader(kind, toolVersion string, cluster Cluster, observedAt time.Time) 
 	return Header{APIVersion, kind, toolVersion, cluster, observedAt.UTC().Truncate(time.Second)}
 }
 
+// Full returns a document with the lists that JSON has and text has not.
+func Full(document any) any {
+	switch d := document.(type) {
+	case *CheckReport:
+		return d.Full()
+	case *RunReport:
+		return d.Full()
+	case *ExplainReport:
+		return d.Full()
+	case *ExplainReports:
+		return d.Full()
+	}
+	return document
+}
+
 // Encode encodes a document as "json" or "yaml".
 func Encode(form string, document any) ([]byte, error) {
 	if form == "yaml" {
-		return yaml.Marshal(document)
+		return yaml.Marshal(Full(document))
 	}
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	err := enc.Encode(document)
+	err := enc.Encode(Full(document))
 	return text.Bytes(), err
 }
 
