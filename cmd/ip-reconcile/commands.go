@@ -13,7 +13,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view/explain"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
 const snapshotHelp = `
@@ -93,7 +92,7 @@ and without a terminal to ask on, run does nothing: exit code 2.
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx := c.Context()
-			r, err := o.reconciler(ctx)
+			r, _, err := o.reconciler(ctx)
 			if err != nil {
 				return err
 			}
@@ -233,13 +232,13 @@ Exit code 0: no ! and no ✗; 1: there are; 2: the cluster could not be read.`,
 			if err != nil {
 				return err
 			}
-			r, err := o.reconciler(ctx)
+			r, cluster, err := o.reconciler(ctx)
 			if err != nil {
 				return err
 			}
 			r.Progress = nil
 			o.progress.Say("Checking the installation")
-			lines := probe.Lines(ctx, r, r.Writer.(*kube.Cluster))
+			lines := probe.Lines(ctx, r, cluster)
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}

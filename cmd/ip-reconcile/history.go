@@ -20,7 +20,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view/explain"
 	"github.com/ip-reconcile/ip-reconcile/internal/fileform"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
 func newHistory(std streams) *cobra.Command {
@@ -125,11 +124,10 @@ func (o *options) history(ctx context.Context, file string) (_ []audit.Line, now
 		lines, err := audit.ReadLog(file, in)
 		return lines, time.Now(), cmp.Or(err, checkLog(file, lines))
 	}
-	r, err := o.reconciler(ctx)
+	_, cluster, err := o.reconciler(ctx)
 	if err != nil {
 		return nil, now, err
 	}
-	cluster := r.Writer.(*kube.Cluster)
 	lines, err := clusterflags.History(cluster).Lines(ctx)
 	return lines, cluster.NowOrLocal(), err
 }

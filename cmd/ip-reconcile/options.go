@@ -26,6 +26,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 )
 
@@ -132,7 +133,7 @@ func (o *options) addWithoutNode(f *pflag.FlagSet, logLevel string) {
 }
 
 func (o *options) judge(ctx context.Context) (*reconciler.Reconciler, *judge.Judgement, error) {
-	r, err := o.reconciler(ctx)
+	r, _, err := o.reconciler(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -140,47 +141,48 @@ func (o *options) judge(ctx context.Context) (*reconciler.Reconciler, *judge.Jud
 	return r, j, err
 }
 
-func (o *options) reconciler(ctx context.Context) (*reconciler.Reconciler, error) {
+// reconciler returns the reconciler of the flags and its cluster, nil for a snapshot.
+func (o *options) reconciler(ctx context.Context) (*reconciler.Reconciler, *kube.Cluster, error) {
 	memory.Spend()
 	isDry, isKnown := map[string]bool{"": false, "none": false, "false": false, "client": true, "true": true}[o.dryRun]
 	if !isKnown { // as for kubectl, the flag was a boolean once
-		return nil, fmt.Errorf("--dry-run %q: must be none or client", o.dryRun)
+		return nil, nil, fmt.Errorf("--dry-run %q: must be none or client", o.dryRun)
 	}
 	o.writes = o.writes && !isDry && o.snapshot == ""
 	o.DryRun = !o.writes
 	log, err := o.Logger(o.err)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r, err := o.Reconciler(log)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := cmp.Or(o.printing.check(o.given), o.refuseUseless()); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	// A variable of a script may be empty. Without a filter the command would be about everything.
 	for _, name := range []string{"address", "pool", "pod-namespace", "on-node", "verdict", "reason", "fail-on",
 		"snapshot", "new-range", "new-exclude"} {
 		if flag := o.given.Lookup(name); flag != nil && flag.Changed && strings.Trim(flag.Value.String(), "[,]") == "" {
-			return nil, fmt.Errorf("--%s is empty: give it a value, or leave it out", name)
+			return nil, nil, fmt.Errorf("--%s is empty: give it a value, or leave it out", name)
 		}
 	}
 	if err := o.selection.check(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if o.snapshot != "" {
 		s, err := o.readSnapshot()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		r.Progress = o.progress.Say
 		r.Source, o.cluster = s, view.Cluster{Snapshot: o.snapshot}
 		o.clusterUID = func(context.Context) string { return s.ClusterUID }
-		return r, nil
+		return r, nil, nil
 	}
 	if err := o.checkConsent(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	o.progress.Say(fmt.Sprintf("Connecting to the cluster; a request without an answer ends after %s", o.Timeout))
 	return o.connect(ctx, log)
@@ -222,27 +224,27 @@ func (o *options) readSnapshot() (_ *snapshot.Snapshot, err error) {
 	return snapshot.OpenStream("stdin", os.Stdin, now, o.Namespace())
 }
 
-func (o *options) connect(ctx context.Context, log *slog.Logger) (*reconciler.Reconciler, error) {
+func (o *options) connect(ctx context.Context, log *slog.Logger) (*reconciler.Reconciler, *kube.Cluster, error) {
 	var local *reconciler.WithLocalNode
 	if o.node.Socket != "" {
 		inspector, bootID, err := o.node.NodeInspector("")
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		local = &reconciler.WithLocalNode{Node: o.node.Name, BootID: bootID, Inspect: inspector.Report}
 	}
 	inPod := os.Getenv("KUBERNETES_SERVICE_HOST") != ""
 	if !inPod { // a pod's namespace and flags are in its manifest
 		if err := statuscmd.Adopt(ctx, &o.Flags, o.given, o.writes); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	r, cluster, config, err := o.Connect(o.component, log)
 	if errors.Is(err, flags.ErrNoCluster) && local == nil && o.given.Lookup("snapshot") != nil {
-		return nil, fmt.Errorf("%w, or --snapshot for exported files", err)
+		return nil, nil, fmt.Errorf("%w, or --snapshot for exported files", err)
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if local != nil {
 		r.Source, local.Source = local, cluster
@@ -252,14 +254,14 @@ func (o *options) connect(ctx context.Context, log *slog.Logger) (*reconciler.Re
 	}
 	if o.writes {
 		if o.trail, err = o.Trail(cluster, o.component, log, func(int) {}); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		r.OnOutcome = o.trail.Record
 	}
 	r.Progress = o.progress.Say
 	o.cluster = view.Cluster{Server: config.Host, Context: o.Context}
 	o.clusterUID = cluster.UID
-	return r, nil
+	return r, cluster, nil
 }
 
 // checkNames returns an error for a pool, a pod namespace or a node that a flag names and that does not exist. A

@@ -67,7 +67,7 @@ func (o *options) plan(ctx context.Context, file string) error {
 	if file != "" && planForm(file) == "" {
 		return fmt.Errorf("--output-file %q: must be NAME.json or NAME.yaml", file)
 	}
-	r, err := o.reconciler(ctx)
+	r, _, err := o.reconciler(ctx)
 	if err != nil {
 		return err
 	}

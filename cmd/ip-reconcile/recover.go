@@ -61,7 +61,7 @@ Exit code 0: everything is written; 1: something is not, and the output says why
 }
 
 func (o *options) recover(ctx context.Context) error {
-	r, err := o.reconciler(ctx)
+	r, cluster, err := o.reconciler(ctx)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (o *options) recover(ctx context.Context) error {
 	if err := o.askToRecover(ctx, r); err != nil {
 		return err
 	}
-	out, err := o.underFence(ctx, r)
+	out, err := o.underFence(ctx, r, cluster)
 	if err != nil {
 		return err
 	}
@@ -100,9 +100,10 @@ func (o *options) askToRecover(ctx context.Context, r *reconciler.Reconciler) er
 }
 
 // underFence recovers while the fence holds whereabouts' Leases of all pools. A dry run needs no fence.
-func (o *options) underFence(ctx context.Context, r *reconciler.Reconciler) (*reconciler.Result, error) {
-	cluster, isLive := r.Writer.(*kube.Cluster)
-	if !isLive || !o.writes || cluster.WithoutLease {
+func (o *options) underFence(
+	ctx context.Context, r *reconciler.Reconciler, cluster *kube.Cluster,
+) (*reconciler.Result, error) {
+	if !o.writes || o.WithoutLease {
 		return r.Recover(ctx)
 	}
 	j, err := r.Check(ctx)

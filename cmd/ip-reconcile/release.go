@@ -176,7 +176,7 @@ func (o *byHand) assert(ctx context.Context, r *reconciler.Reconciler) error {
 }
 
 func (o *byHand) release(ctx context.Context) error {
-	r, err := o.reconciler(ctx)
+	r, _, err := o.reconciler(ctx)
 	if err != nil {
 		return err
 	}

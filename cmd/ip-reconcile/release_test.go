@@ -47,7 +47,7 @@ func asker(t *testing.T, dir string, std streams) (*options, *reconciler.Reconci
 	o.addLive(f, "warn")
 	o.AddConfirmAfter(f)
 	o.snapshot = dir
-	r, err := o.reconciler(t.Context())
+	r, _, err := o.reconciler(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func releasing(t *testing.T, std streams, override string, args ...string) (*byH
 	}
 	o.addWithoutNode((&cobra.Command{}).Flags(), "warn")
 	o.snapshot = sample
-	r, err := o.reconciler(t.Context())
+	r, _, err := o.reconciler(t.Context())
 	if err == nil {
 		err = o.parse(args)
 	}
@@ -198,7 +198,7 @@ func TestOptions_DryRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		o.dryRun, o.snapshot = c.dryRun, c.snapshot
-		r, err := o.reconciler(t.Context()) // RBAC may hide the reconciler
+		r, _, err := o.reconciler(t.Context()) // RBAC may hide the reconciler
 		if o.DryRun != c.want || o.writes == c.want || err == nil && r.Options.DryRun != c.want {
 			t.Errorf("%+v: %v, %v", c, o.DryRun, err)
 		}

@@ -81,7 +81,7 @@ func (o *options) dump(ctx context.Context, file io.Writer, redact bool) (*sysdu
 	if err != nil {
 		return nil, err
 	}
-	r, err := o.reconciler(ctx)
+	r, cluster, err := o.reconciler(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,6 @@ func (o *options) dump(ctx context.Context, file io.Writer, redact bool) (*sysdu
 	}
 	r.Progress = nil
 	o.progress.Say("Collecting objects, logs and metrics")
-	cluster := r.Writer.(*kube.Cluster)
 	cluster.Copies = &kube.Copies{Reduce: snapshot.Reduce}
 	lines := probe.Lines(ctx, r, cluster)
 	if probe.Judgement != nil && !o.continues(ctx, len(probe.Observation.Nodes.Or(nil))) {

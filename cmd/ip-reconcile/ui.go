@@ -70,12 +70,12 @@ func (o *options) ui(ctx context.Context, flags uiFlags) error {
 			return err
 		}
 	}
-	r, err := o.reconciler(ctx)
+	r, cluster, err := o.reconciler(ctx)
 	if err != nil {
 		return err
 	}
-	view := func(ctx context.Context) (*ui.View, error) { return o.view(ctx, r) }
-	first, err := view(ctx)
+	judged := func(ctx context.Context) (*ui.View, error) { return o.view(ctx, r, cluster) }
+	first, err := judged(ctx)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (o *options) ui(ctx context.Context, flags uiFlags) error {
 	server := &http.Server{Handler: servecmd.LoopbackOnly(page.WithToken(token)), ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout: time.Minute, MaxHeaderBytes: 1 << 16}
 	if o.snapshot == "" {
-		go refresh(ctx, page, view)
+		go refresh(ctx, page, judged)
 	}
 	r.Progress = nil // the page says it
 	o.progress.Stop()
@@ -106,13 +106,13 @@ func (o *options) ui(ctx context.Context, flags uiFlags) error {
 }
 
 // refresh judges the cluster while a page is open.
-func refresh(ctx context.Context, page *ui.Page, view func(context.Context) (*ui.View, error)) {
+func refresh(ctx context.Context, page *ui.Page, judged func(context.Context) (*ui.View, error)) {
 	last := time.Now()
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		if !page.IsWatched() || time.Since(last) < judgeEvery {
 			return
 		}
-		v, err := view(ctx)
+		v, err := judged(ctx)
 		if err == nil {
 			page.Show(v)
 		} else if ctx.Err() == nil {
@@ -123,7 +123,7 @@ func refresh(ctx context.Context, page *ui.Page, view func(context.Context) (*ui
 }
 
 // view judges the cluster with all checks of status, or the snapshot. It is for one goroutine.
-func (o *options) view(ctx context.Context, r *reconciler.Reconciler) (*ui.View, error) {
+func (o *options) view(ctx context.Context, r *reconciler.Reconciler, cluster *kube.Cluster) (*ui.View, error) {
 	v := &ui.View{Advisor: o.advisor(), Cluster: o.cluster, ConfirmAfter: o.ConfirmAfter}
 	if o.snapshot != "" {
 		j, err := r.Check(ctx)
@@ -141,7 +141,6 @@ func (o *options) view(ctx context.Context, r *reconciler.Reconciler) (*ui.View,
 	if err != nil {
 		return nil, err
 	}
-	cluster := r.Writer.(*kube.Cluster)
 	lines := probe.Lines(ctx, r, cluster)
 	if probe.Unjudged != nil {
 		return nil, probe.Unjudged
