@@ -50,8 +50,8 @@ func (p *Pool) Networks() []string {
 
 // Owner is a namespace, or a workload as "<namespace>/<kind>/<name>", with entries in a pool.
 type Owner struct {
-	Name    string `json:"name"`
-	Entries int    `json:"entries"`
+	Name    string
+	Entries int
 }
 
 // mostOwners is how many owners of a kind are listed.
