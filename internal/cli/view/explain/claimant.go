@@ -1,10 +1,8 @@
 package explain
 
 import (
+	"slices"
 	"strings"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
@@ -16,7 +14,7 @@ func Conflicts(j *judge.Judgement, most int) []view.Conflict {
 	of := *j
 	of.Findings = lists.Filter(j.Findings, func(f judge.Finding) bool { return f.Kind == judge.Conflict })
 	of.Findings = of.Findings[:min(len(of.Findings), most)]
-	a := &answer{j: j, Picked: &view.Picked{Judgement: &of}}
+	a := &answer{j: j, sandboxes: sandboxes(j.Observation), Picked: &view.Picked{Judgement: &of}}
 	return lists.Map(a.conflictsOf(), func(c *conflict) view.Conflict { return c.Conflict })
 }
 
@@ -30,8 +28,7 @@ func (a *answer) claimant(ev *judge.Evidence) *view.ConflictCarrier {
 	var p *party
 	switch kind {
 	case "pod":
-		namespace, pod, _ := strings.Cut(name, "/")
-		p = a.partyOf(types.NamespacedName{Namespace: namespace, Name: pod}, "", view.ConflictCarrier{})
+		p = a.partyOf(nameOf(name), "", view.ConflictCarrier{})
 	case "sandbox":
 		p = a.partyBySandbox(name, ev.RivalNode())
 	}
@@ -43,24 +40,9 @@ func (a *answer) claimant(ev *judge.Evidence) *view.ConflictCarrier {
 
 // partyBySandbox returns the pod of a sandbox or attachment in the report of a node; nil if the report has none.
 func (a *answer) partyBySandbox(id, node string) *party {
-	of := func(namespace, name, uid string, since metav1.Time) *party {
-		return a.partyOf(types.NamespacedName{Namespace: namespace, Name: name}, uid,
-			view.ConflictCarrier{Node: node, ContainerID: id, Since: view.When(since.Time)})
+	i := slices.IndexFunc(a.sandboxes, func(b view.ExplainedSandbox) bool { return b.Node == node && b.ID == id })
+	if i < 0 {
+		return nil
 	}
-	for _, r := range a.Observation.Reports.Or(nil) {
-		if r.Name != node {
-			continue
-		}
-		for _, b := range r.Sandboxes {
-			if b.ID == id {
-				return of(b.Namespace, b.Name, b.UID, b.CreatedAt)
-			}
-		}
-		for _, b := range r.Attachments {
-			if b.ID == id {
-				return of(b.Namespace, b.Name, b.UID, b.Since)
-			}
-		}
-	}
-	return nil
+	return a.partyWith(&a.sandboxes[i])
 }

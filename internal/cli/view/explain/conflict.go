@@ -90,28 +90,33 @@ func (p *party) isStaying() bool { return p.pod != nil && p.pod.DeletionTime.IsZ
 // without a known sandbox.
 func (a *answer) partiesOf(f judge.Finding) (all []*party) {
 	isSandbox := map[string]bool{} // pods
-	for _, r := range a.Observation.Reports.Or(nil) {
-		for i := range r.Sandboxes {
-			b := &r.Sandboxes[i]
-			name := types.NamespacedName{Namespace: b.Namespace, Name: b.Name}
-			isNamed := slices.Contains(f.ContainerIDs, b.ID) ||
-				len(f.ContainerIDs) == 0 && slices.Contains(f.Pods, name.String())
-			if !isNamed || b.State != v1alpha1.SandboxReady || !hasAddress(b, f.IP) {
-				continue
-			}
-			isSandbox[name.String()] = true
-			all = append(all, a.partyOf(name, b.UID, view.ConflictCarrier{Node: r.Name, ContainerID: b.ID,
-				Since: view.When(b.CreatedAt.Time)}))
+	for i := range a.sandboxes {
+		b := &a.sandboxes[i]
+		isNamed := slices.Contains(f.ContainerIDs, b.ID) ||
+			len(f.ContainerIDs) == 0 && slices.Contains(f.Pods, b.Pod.String())
+		if isNamed && b.State == string(v1alpha1.SandboxReady) && slices.Contains(b.Addresses, f.IP) {
+			isSandbox[b.Pod.String()] = true
+			all = append(all, a.partyWith(b))
 		}
 	}
 	for _, text := range f.Pods {
-		namespace, name, _ := strings.Cut(text, "/")
-		p := a.partyOf(types.NamespacedName{Namespace: namespace, Name: name}, "", view.ConflictCarrier{})
+		p := a.partyOf(nameOf(text), "", view.ConflictCarrier{})
 		if p.InAPI && !isSandbox[text] && len(f.ContainerIDs) == 0 {
 			all = append(all, p)
 		}
 	}
 	return all
+}
+
+// nameOf returns the name that a text "<namespace>/<name>" is.
+func nameOf(text string) types.NamespacedName {
+	namespace, name, _ := strings.Cut(text, "/")
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}
+
+// partyWith returns the pod of a sandbox as a party.
+func (a *answer) partyWith(b *view.ExplainedSandbox) *party {
+	return a.partyOf(b.Pod, b.UID, view.ConflictCarrier{Node: b.Node, ContainerID: b.ID, Since: b.Created})
 }
 
 // partyOf returns a pod as a party, with what is known of its sandbox and what the API has of the pod. A UID other than
@@ -128,13 +133,6 @@ func (a *answer) partyOf(name types.NamespacedName, uid string, known view.Confl
 		p.Since = cmp.Or(p.Since, view.When(p.pod.CreatedAt))
 	}
 	return p
-}
-
-func hasAddress(b *v1alpha1.Sandbox, ip string) bool {
-	return slices.ContainsFunc(b.Addresses, func(a v1alpha1.Address) bool {
-		addr, ok := podstate.ParseAddress(a)
-		return ok && addr.String() == ip
-	})
 }
 
 // findNamed finds the parties that the allocations of the address name. If it has none, the one that --repair would

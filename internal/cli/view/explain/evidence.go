@@ -43,10 +43,12 @@ func (a *answer) item(it *judge.Item) view.ExplainedItem {
 	return d
 }
 
-func podsOf(j *judge.Judgement, s Subject, pools *usage.Pools) []view.ExplainedPod {
+func podsOf(
+	j *judge.Judgement, s Subject, pools *usage.Pools, all []view.ExplainedSandbox,
+) []view.ExplainedPod {
 	name := types.NamespacedName{Namespace: s.Namespace, Name: s.Name}
 	pod := j.Observation.Pods[name]
-	found := lists.Filter(sandboxes(j.Observation), func(b view.ExplainedSandbox) bool { return b.Pod == name })
+	found := lists.Filter(all, func(b view.ExplainedSandbox) bool { return b.Pod == name })
 	if s.Kind != Pod || pod == nil && len(found) == 0 {
 		return []view.ExplainedPod{}
 	}
@@ -58,6 +60,7 @@ func podsOf(j *judge.Judgement, s Subject, pools *usage.Pools) []view.ExplainedP
 	return []view.ExplainedPod{d}
 }
 
+// sandboxes returns the sandboxes and attachments of all reports, by node.
 func sandboxes(o *judge.Observation) (all []view.ExplainedSandbox) {
 	for _, r := range o.Reports.Or(nil) {
 		listed := slices.Clone(r.Sandboxes)

@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
@@ -35,7 +32,8 @@ type answer struct {
 	*view.Picked // about the subject
 	q            Question
 	j            *judge.Judgement
-	pools        *usage.Pools // of the judgement
+	pools        *usage.Pools            // of the judgement
+	sandboxes    []view.ExplainedSandbox // of all reports
 	d            *view.ExplainReport
 	conflicts    map[string]bool          // addresses with a conflict
 	endsConflict map[string][]view.Advice // the steps, by address; of a subject that is an address or pod
@@ -45,17 +43,18 @@ type answer struct {
 // NewReport returns the document that explains a subject.
 func NewReport(q Question) *view.ExplainReport {
 	j := q.Result.Judgement
-	pools := usage.Of(j)
+	pools, boxes := usage.Of(j), sandboxes(j.Observation)
 	q.Advisor = advisorOf(q.Advisor, j)
 	d := &view.ExplainReport{
 		Subject: view.Subject{Kind: string(q.Subject.Kind), Name: q.Subject.String()},
-		Missing: []string{}, Carriers: []view.Carrier{}, Pods: podsOf(j, q.Subject, pools),
+		Missing: []string{}, Carriers: []view.Carrier{}, Pods: podsOf(j, q.Subject, pools, boxes),
 		RecentReleases: view.NewRecentReleases(q.Recent),
 	}
 	if q.Filter == nil {
-		q.Filter = pick(j, q.Subject, d.Pods)
+		q.Filter = pick(j, q.Subject, d.Pods, boxes)
 	}
-	a := &answer{q: q, j: j, pools: pools, d: d, Picked: view.Pick(q.Result, *q.Filter), conflicts: map[string]bool{}}
+	a := &answer{q: q, j: j, pools: pools, sandboxes: boxes, d: d, Picked: view.Pick(q.Result, *q.Filter),
+		conflicts: map[string]bool{}}
 	for _, f := range j.Findings {
 		a.conflicts[f.IP] = a.conflicts[f.IP] || f.Kind == judge.Conflict
 	}
@@ -95,8 +94,7 @@ func NewReport(q Question) *view.ExplainReport {
 // denies reports whether a fresh report shows that a carrier does not have an address that its network-status names. A
 // report has the addresses of whereabouts only.
 func (a *answer) denies(c carrier, addr netip.Addr) bool {
-	namespace, name, _ := strings.Cut(c.Name, "/")
-	pod := a.Observation.Pods[types.NamespacedName{Namespace: namespace, Name: name}]
+	pod := a.Observation.Pods[nameOf(c.Name)]
 	return c.definition != nil && pod != nil && a.j.Index().Denies(pod, addr)
 }
 

@@ -51,7 +51,7 @@ func (a *answer) nameMends(it *judge.Item, names map[string]string) {
 
 // ownerOf returns the pod of the item's sandbox by a report, "" where none has it.
 func (a *answer) ownerOf(it *judge.Item) string {
-	for _, b := range sandboxes(a.Observation) {
+	for _, b := range a.sandboxes {
 		if b.ID == it.ContainerID() && b.Pod.Name != "" {
 			return b.Pod.String()
 		}

@@ -252,7 +252,9 @@ func (s Subject) Selects(j *judge.Judgement) func(*judge.Item) bool {
 }
 
 // pick picks the parts of a judgement that are about a subject, with the pools of the items.
-func pick(j *judge.Judgement, s Subject, pods []view.ExplainedPod) *view.Filter {
+func pick(
+	j *judge.Judgement, s Subject, pods []view.ExplainedPod, boxes []view.ExplainedSandbox,
+) *view.Filter {
 	items, refs := map[judge.ID]bool{}, map[string]bool{}
 	f := &view.Filter{
 		HasPool: func(ref string) bool { return refs[ref] },
@@ -273,7 +275,7 @@ func pick(j *judge.Judgement, s Subject, pods []view.ExplainedPod) *view.Filter 
 	case Pod:
 		is, f.HasFinding = ofPod(s, pods)
 	case Node:
-		is, f.HasFinding = view.Filter{Nodes: []string{s.Name}}.Item, ofNode(j, s.Name)
+		is, f.HasFinding = view.Filter{Nodes: []string{s.Name}}.Item, ofNode(j, s.Name, boxes)
 	case Pool:
 		is = s.Selects(j)
 		f.HasFinding = func(x *judge.Finding) bool { return slices.ContainsFunc(strings.Split(x.Pool, ","), f.HasPool) }
@@ -320,9 +322,9 @@ func ofPod(s Subject, pods []view.ExplainedPod) (func(*judge.Item) bool, func(*j
 		}
 }
 
-func ofNode(j *judge.Judgement, name string) func(*judge.Finding) bool {
+func ofNode(j *judge.Judgement, name string, boxes []view.ExplainedSandbox) func(*judge.Finding) bool {
 	here := map[string]bool{} // the node's pods, and the ids of its sandboxes
-	for _, s := range sandboxes(j.Observation) {
+	for _, s := range boxes {
 		here[s.ID] = here[s.ID] || s.Node == name
 	}
 	for _, p := range j.Observation.Pods {
