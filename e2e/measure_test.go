@@ -201,7 +201,7 @@ func TestMeasure_ActOnMany(t *testing.T) {
 	equal(t, "what remains", len(s.contents(t)), 2*c.Pods)
 
 	history := do(0, "history", "--verify", "-o", "json")
-	var h docs.History
+	var h docs.HistoryReport
 	check(t, json.Unmarshal([]byte(history.stdout), &h))
 	if len(h.Records) < c.Stale*4/5 {
 		t.Errorf("%d records of %d releases", len(h.Records), c.Stale)
