@@ -90,7 +90,7 @@ func transport() []Mutant {
 			Tests: "TestHold_Ends",
 			Old:   `l.renewedAt = time.Time{}`, New: ``},
 		{Fault: "A fence has no end", Decl: "fencedLease.renewOrTake", Tests: "TestFence_EndsAfter90Seconds",
-			Old: `s.Age >= LongestFence`, New: `false`},
+			Old: `s.Age >= restore.LongestFence`, New: `false`},
 		{Fault: "The fence takes a Lease that somebody holds", Decl: "fencedLease.renewOrTake",
 			Tests: "TestFence_WaitsForHolders",
 			Old:   `case holderOf(now) == FenceHolder, holderOf(now) == "", l.c.isExpired(now):`, New: `case true:`},
