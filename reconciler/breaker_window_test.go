@@ -8,6 +8,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
 )
 
 // pass makes a pass in a process that has just started, without waiting.
@@ -96,7 +97,7 @@ func TestBreaker_Store(t *testing.T) {
 		{says: "if the store is forbidden a process counts its own releases", one: true, asked: 1, passes: []passAt{
 			{0, all(leaks(15), func(s *simulator) {
 				s.fault = failing("amend", fmt.Errorf("get Lease: %w",
-					reconciler.ErrForbidden))
+					apply.ErrForbidden))
 			}), 30, nil}, {0, leaks(15), 0, breaks(15)}}},
 		{says: "a dry run counts nothing", one: true, dryRun: true, kept: func(text string) bool { return text == "" },
 			passes: []passAt{

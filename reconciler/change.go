@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -81,7 +82,7 @@ func outcomeOf(err error) outcome {
 		return succeeded
 	case errors.Is(err, errAfterHold):
 		return uncertain
-	case unsent, errors.Is(err, ErrConflict), errors.Is(err, ErrHoldSpent):
+	case unsent, errors.Is(err, apply.ErrConflict), errors.Is(err, apply.ErrHoldSpent):
 		return notWritten
 	}
 	return uncertain
@@ -168,7 +169,7 @@ func severity(err error) int {
 	switch {
 	case errors.Is(err, errLeaseMissing):
 		return 0
-	case errors.Is(err, ErrConflict):
+	case errors.Is(err, apply.ErrConflict):
 		return 1
 	}
 	return 2

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -35,8 +36,10 @@ func TestState_Next(t *testing.T) {
 
 func TestOutcomeOf(t *testing.T) {
 	for err, want := range map[error]outcome{
-		nil: succeeded, ErrConflict: notWritten, ErrHoldSpent: notWritten, notSent{errors.New("too long")}: notWritten,
-		ErrForbidden: uncertain, errors.New("timeout"): uncertain, // a denial may come from behind the API server
+		nil: succeeded, apply.ErrConflict: notWritten, apply.ErrHoldSpent: notWritten,
+		notSent{errors.New("too long")}: notWritten,
+		// A denial may come from behind the API server.
+		apply.ErrForbidden: uncertain, errors.New("timeout"): uncertain,
 	} {
 		if err != nil {
 			if got := outcomeOf(fmt.Errorf("patch: %w", err)); got != want {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -29,7 +30,7 @@ var (
 	errLeaseMissing = errors.New("ADDs and DELs held the pool's own Lease each time")
 	errPaused       = errors.New("paused")
 	// errAfterHold: an ADD that took the Lease meanwhile may have adopted the reservation that was deleted.
-	errAfterHold = fmt.Errorf("%w before the answer", ErrHoldSpent)
+	errAfterHold = fmt.Errorf("%w before the answer", apply.ErrHoldSpent)
 	errNoAnswer  = errors.New("the API server did not answer")
 	// errPreconditions: the observation is no ground to write any more.
 	errPreconditions = errors.New("nothing is written now")
@@ -95,13 +96,13 @@ func (e *executor) run(ctx context.Context, queue []*change) {
 			n = partial
 		}
 		remaining, err := e.attempt(ctx, queue[:n])
-		if remaining = e.refuseUnwritten(remaining, len(queue)-n); err == nil || errors.Is(err, ErrForbidden) {
+		if remaining = e.refuseUnwritten(remaining, len(queue)-n); err == nil || errors.Is(err, apply.ErrForbidden) {
 			if err = worstError(remaining); err == nil && len(remaining) > 0 {
-				err = ErrConflict
+				err = apply.ErrConflict
 			}
 		}
 		rest := queue[n:]
-		isSpent = errors.Is(err, ErrHoldSpent)
+		isSpent = errors.Is(err, apply.ErrHoldSpent)
 		isFruitless := e.writes == writes && len(remaining) == n && !(isSpent && countPartial(remaining) > partial)
 		if fruitless++; !isFruitless {
 			fruitless = 0
@@ -150,7 +151,8 @@ func countAffordable(queue []*change) int {
 
 // isFatal reports whether an error of a hold concerns all changes that need its Leases.
 func isFatal(err error) bool {
-	return errors.Is(err, ErrLeaseForbidden) || errors.Is(err, ErrLeaseBusy) || errors.Is(err, ErrLeaseFailed)
+	return errors.Is(err, apply.ErrLeaseForbidden) || errors.Is(err, apply.ErrLeaseBusy) ||
+		errors.Is(err, apply.ErrLeaseFailed)
 }
 
 // attempt takes the Leases, checks changes and writes them. It returns those to try again, and an error of all.
@@ -159,8 +161,8 @@ func (e *executor) attempt(ctx context.Context, todo []*change) ([]*change, erro
 		return e.settleWithoutHold(ctx, todo), err
 	}
 	remaining, isSettled := todo, false
-	err := e.Writer.Hold(ctx, e.namespace, e.leases, func(ctx context.Context, h *Hold) (err error) {
-		remaining, err = e.underHold(ctx, h, todo)
+	err := e.Writer.Hold(ctx, e.namespace, e.leases, func(ctx context.Context, s apply.Session) (err error) {
+		remaining, err = e.underHold(ctx, newHold(s), todo)
 		remaining, isSettled = e.settle(ctx, remaining)
 		return err
 	})
@@ -203,14 +205,14 @@ func (e *executor) settle(ctx context.Context, changes []*change) (remaining []*
 }
 
 // underHold checks what can have changed since the Leases were requested, and writes. It returns what attempt does.
-func (e *executor) underHold(ctx context.Context, h *Hold, todo []*change) (remaining []*change, err error) {
+func (e *executor) underHold(ctx context.Context, h *hold, todo []*change) (remaining []*change, err error) {
 	requested := e.Clock.Now()
 	if err := e.refresh(ctx); err != nil { // the wait for the Lease may have been long
 		return todo, err
 	}
-	start, isBounded := e.Clock.Now(), !h.Until.IsZero()
+	start, isBounded := e.Clock.Now(), !h.until.IsZero()
 	if isBounded { // the time for the refresh does not count
-		h.Until = h.Until.Add(start.Sub(requested))
+		h.until = h.until.Add(start.Sub(requested))
 	}
 	work, without := partition(todo, func(c *change) bool { return h.covers(c.leases) })
 	for _, c := range without {
@@ -222,7 +224,7 @@ func (e *executor) underHold(ctx context.Context, h *Hold, todo []*change) (rema
 			return todo, err
 		}
 		if isBounded && e.writeFor > 0 {
-			h.Until = maxTime(start.Add(e.writeFor), e.Clock.Now().Add(e.writeFor/2))
+			h.until = maxTime(start.Add(e.writeFor), e.Clock.Now().Add(e.writeFor/2))
 		}
 		remaining = e.write(ctx, h, still)
 	}
@@ -248,7 +250,7 @@ func (e *executor) giveUp(changes []*change, err error) {
 // refuseUnwritten gives up the changes whose write is forbidden or was not answered, and returns the others. A write
 // that was not answered is tried once more if no other change waits. waiting is how many changes are not in all.
 func (e *executor) refuseUnwritten(all []*change, waiting int) (others []*change) {
-	denied, others := partition(all, func(c *change) bool { return errors.Is(c.err, ErrForbidden) })
+	denied, others := partition(all, func(c *change) bool { return errors.Is(c.err, apply.ErrForbidden) })
 	unanswered, rest := partition(others, func(c *change) bool { return errors.Is(c.err, errNoAnswer) })
 	again, last := partition(unanswered, func(c *change) bool { c.unanswered++; return c.unanswered == 1 })
 	if others = append(rest, again...); len(rest)+waiting > 0 {
@@ -264,11 +266,11 @@ func (e *executor) refuseUnwritten(all []*change, waiting int) (others []*change
 
 func refusalOf(err error) Refusal {
 	switch {
-	case errors.Is(err, ErrLeaseBusy), errors.Is(err, errLeaseMissing):
+	case errors.Is(err, apply.ErrLeaseBusy), errors.Is(err, errLeaseMissing):
 		return LeaseBusy
-	case errors.Is(err, ErrLeaseForbidden):
+	case errors.Is(err, apply.ErrLeaseForbidden):
 		return NoLease
-	case errors.Is(err, ErrConflict):
+	case errors.Is(err, apply.ErrConflict):
 		return Changed
 	case errors.Is(err, errPaused):
 		return Paused

@@ -6,10 +6,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// leaseChecker is a Writer that knows beforehand whether Hold may take Leases.
+// leaseChecker is Leases that knows beforehand whether Hold may take Leases.
 type leaseChecker interface {
 	// CheckLeases returns ErrLeaseForbidden where RBAC forbids whereabouts' Leases; with any other error it is unknown.
 	CheckLeases(ctx context.Context, namespace string, leases []string) error
@@ -56,7 +57,7 @@ func (r *Reconciler) checkLeases(ctx context.Context, plan *Plan) {
 		namespace, leases := it.Namespace(), it.LeaseNames()
 		isForbidden, known := forbidden[namespace]
 		if !known {
-			isForbidden = errors.Is(checker.CheckLeases(ctx, namespace, leases), ErrLeaseForbidden)
+			isForbidden = errors.Is(checker.CheckLeases(ctx, namespace, leases), apply.ErrLeaseForbidden)
 			forbidden[namespace] = isForbidden
 		}
 		if isForbidden {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -118,9 +119,9 @@ func TestForecast_SharedWindow(t *testing.T) {
 	}
 }
 
-// rightsWriter may take Leases, unless it has an error.
+// rightsWriter is Leases that may be taken, unless it has an error.
 type rightsWriter struct {
-	Writer
+	apply.Leases
 	err error
 }
 
@@ -132,7 +133,7 @@ func TestForecast_LeasesForbidden(t *testing.T) {
 		want []Refusal
 	}{
 		{nil, nil},
-		{fmt.Errorf("%w: create leases", ErrLeaseForbidden), []Refusal{NoLease}},
+		{fmt.Errorf("%w: create leases", apply.ErrLeaseForbidden), []Refusal{NoLease}},
 		{errors.New("the API server could not decide"), nil},
 	} {
 		p := newProcess(t, quarter)

@@ -1,9 +1,9 @@
 // Package reconciler acts on the verdicts of package judge. It plans what may be released now and checks that again
 // under whereabouts' Lease. Its writes carry proofs: patches test what they replace, deletes have preconditions.
 //
-//	Source → judge.Judge → Plan → second check under the Lease → Writer
+//	Source → judge.Judge → Plan → second check under the Lease → apply.Session
 //
-// Sources and writers come from outside (kube, informers, snapshot), so that the live API, a folder of files and a
+// Sources and Leases come from outside (kube, informers, snapshot), so that the live API, a folder of files and a
 // simulator run through the same code. Read reconciler.go, plan.go, change.go and executor.go, in that order.
 // history.go has the memory of a process, restored.go and restoregate.go handle restores of etcd.
 package reconciler
@@ -17,13 +17,14 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // Reconciler makes passes over one cluster. It is not safe for use by several goroutines.
 type Reconciler struct {
 	Source  Source
-	Writer  Writer
+	Writer  apply.Leases
 	Options Options
 	Clock   clock.Clock
 	// Jitter spreads a pause, so that several writers do not stay in step.

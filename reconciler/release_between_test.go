@@ -261,7 +261,7 @@ func TestRelease_ReservationAdoptedWhileItIsDeleted(t *testing.T) {
 					return f.err, f.isDone
 				}
 				out, _ := run(t, s.reconciler(t))
-				_ = s.DeleteReservation(t.Context(), late)
+				_ = s.delete(t.Context(), late)
 				same(t, "stored", s.stored(), c.stored)
 				same(t, "released", len(out.Released), c.released)
 			})

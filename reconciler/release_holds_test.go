@@ -11,6 +11,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
 )
 
 // removedPerHold counts the entries that each hold removed.
@@ -136,10 +137,10 @@ func TestRelease_Holds(t *testing.T) {
 			})
 		}, stays: 2200, refused: refusals{reconciler.WriteFailed: 1100}},
 		{says: "what was released before the Lease got busy counts", blue: 1500, set: func(s *simulator) {
-			s.whereCallFails(reconciler.ErrLeaseBusy, func(call, _ string) bool { return call == "hold" && len(s.holds) > 0 })
+			s.whereCallFails(apply.ErrLeaseBusy, func(call, _ string) bool { return call == "hold" && len(s.holds) > 0 })
 		}, stays: 1000, refused: refusals{reconciler.LeaseBusy: 500}, holds: []int{1000}},
 		{says: "without the Lease nothing of several batches is tried", blue: 1500,
-			set:   func(s *simulator) { s.fault = failing("hold", reconciler.ErrLeaseBusy) },
+			set:   func(s *simulator) { s.fault = failing("hold", apply.ErrLeaseBusy) },
 			stays: 3000, refused: refusals{reconciler.LeaseBusy: 1500}},
 		{says: "every reservation is recreated, however many", blue: 500, set: func(s *simulator) {
 			s.takes["create"], s.fault = 500*time.Millisecond, failing("patch", errServer)
@@ -357,7 +358,7 @@ func TestRelease_WritesThatArriveLate(t *testing.T) {
 				return errServer, false
 			}
 			run(t, s.reconciler(t))
-			_ = s.DeleteReservation(t.Context(), late)
+			_ = s.delete(t.Context(), late)
 			same(t, "stored", s.stored(), map[string]bool{bluePool + " 1": true, "reservation " + blueAddress: true})
 		})
 	})

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
 )
 
 // fault is what happens to the calls of one step.
@@ -31,14 +32,14 @@ var faults = map[string]fault{
 	"refused":               {err: errServer},
 	"refused once":          {err: errServer, once: true},
 	"refused, run ended":    {err: errServer, endsRun: true, ofWrite: true},
-	"forbidden":             {err: fmt.Errorf("403: %w", reconciler.ErrForbidden), ofWrite: true},
-	"lease forbidden":       {err: reconciler.ErrLeaseForbidden, ofHold: true},
-	"busy":                  {err: reconciler.ErrLeaseBusy, ofHold: true},
-	"failed":                {err: reconciler.ErrLeaseFailed, ofHold: true},
-	"conflict":              {err: reconciler.ErrConflict, ofWrite: true},
-	"conflict once":         {err: reconciler.ErrConflict, once: true, ofWrite: true},
-	"not sent":              {err: reconciler.ErrHoldSpent, ofWrite: true},
-	"not sent once":         {err: reconciler.ErrHoldSpent, once: true, ofWrite: true},
+	"forbidden":             {err: fmt.Errorf("403: %w", apply.ErrForbidden), ofWrite: true},
+	"lease forbidden":       {err: apply.ErrLeaseForbidden, ofHold: true},
+	"busy":                  {err: apply.ErrLeaseBusy, ofHold: true},
+	"failed":                {err: apply.ErrLeaseFailed, ofHold: true},
+	"conflict":              {err: apply.ErrConflict, ofWrite: true},
+	"conflict once":         {err: apply.ErrConflict, once: true, ofWrite: true},
+	"not sent":              {err: apply.ErrHoldSpent, ofWrite: true},
+	"not sent once":         {err: apply.ErrHoldSpent, once: true, ofWrite: true},
 	"answer lost":           {err: errServer, isDone: true, ofWrite: true},
 	"answer lost once":      {err: errServer, isDone: true, once: true, ofWrite: true},
 	"hangs":                 {takes: 30 * time.Second},

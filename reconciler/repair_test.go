@@ -13,6 +13,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
 )
 
 // withoutReservation is an entry of a running pod without its reservation.
@@ -184,7 +185,7 @@ func TestRepair(t *testing.T) {
 		}},
 		{says: "a busy Lease is asked for once", set: func(s *simulator) {
 			s.withoutReservation()
-			s.fault = failing("hold", reconciler.ErrLeaseBusy)
+			s.fault = failing("hold", apply.ErrLeaseBusy)
 		}, took: minute, unrepaired: refusals{reconciler.LeaseBusy: 1}, calls: []string{"hold [whereabouts]"}},
 		{says: "no Lease is held for a paused pool", set: func(s *simulator) {
 			s.withoutReservation()
@@ -297,7 +298,7 @@ func TestRepair(t *testing.T) {
 		}},
 		{says: "if creating pools is forbidden the rest is repaired", set: func(s *simulator) {
 			s.manyOnALostPool(1100, 200)
-			s.fault = failing("createpool", reconciler.ErrForbidden)
+			s.fault = failing("createpool", apply.ErrForbidden)
 		}, took: minute, repaired: 200, unrepaired: refusals{reconciler.WriteFailed: 1100}},
 	} {
 		t.Run(c.says, func(t *testing.T) {

@@ -3,7 +3,6 @@ package reconciler
 import (
 	"cmp"
 	"context"
-	"errors"
 	"net/netip"
 	"slices"
 	"strings"
@@ -77,7 +76,7 @@ func (e *executor) recreateReservations(changes []*change) {
 // tryToRecreate recreates the deleted reservations of changes. Each has a timeout of its own, longer at each try, so
 // that calls that hang do not delay the others. What failed is returned, and stays deleted for its changes.
 func (e *executor) tryToRecreate(changes []*change, tries int) (failed map[*ippool.Reservation]error) {
-	ctx := withRollback(context.Background()) // not cancelled by the end of the run or of the hold
+	ctx := context.Background() // not cancelled by the end of the run or of the hold
 	var todo []*ippool.Reservation
 	for _, c := range changes {
 		todo = append(todo, c.deleted...)
@@ -115,23 +114,9 @@ func (e *executor) tryToRecreate(changes []*change, tries int) (failed map[*ippo
 
 func isSame(x, y *ippool.Reservation) bool { return x.Ref() == y.Ref() && x.UID == y.UID }
 
-// recreateReservation recreates a reservation within the timeout. One that exists may be the one whose delete was sent
-// and not answered. That delete may still arrive, and must not match: so the reservation is replaced by a new object.
+// recreateReservation recreates a reservation, whose creates have this timeout each.
 func (e *executor) recreateReservation(ctx context.Context, r *ippool.Reservation, timeout time.Duration) error {
-	create := func() error {
-		ctx, cancel := context.WithTimeout(ctx, timeout)
-		defer cancel()
-		return e.Writer.CreateReservation(ctx, r.AsNew())
-	}
-	err := create()
-	if errors.Is(err, ErrConflict) {
-		deleting, cancel := detached(ctx)
-		err = e.Writer.DeleteReservation(deleting, r)
-		if cancel(); err == nil {
-			err = create()
-		}
-	}
-	if err != nil && !errors.Is(err, ErrConflict) {
+	if err := e.Writer.Recreate(ctx, r, timeout); err != nil {
 		return err
 	}
 	e.progress("Recreated reservation %s", r.Ref())

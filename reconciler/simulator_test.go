@@ -24,10 +24,11 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// simulator is a small cluster, a Source and a Writer whose calls fail, hang or are late where a test says so. A fake
+// simulator is a small cluster, a Source and Leases whose calls fail, hang or are late where a test says so. A fake
 // API server has the pools and reservations, and decides on each write. It runs by the clock of the synctest bubble
 // around it.
 type simulator struct {
@@ -256,35 +257,104 @@ func (s *simulator) GetLive(ctx context.Context, before *judge.Observation, need
 	return live, done()
 }
 
+// session is a reconciler's session on the simulator.
+type session struct {
+	*simulator
+	held   context.Context
+	leases []string
+	began  time.Time
+}
+
 // Hold lasts at most five seconds. Writes begin in the first four, and new work in the first two.
-func (s *simulator) Hold(ctx context.Context, namespace string, leases []string, work func(context.Context,
-	*reconciler.Hold) error) error {
+func (s *simulator) Hold(ctx context.Context, namespace string, leases []string, work apply.Work) error {
 	if _, err := s.call(ctx, "hold", fmt.Sprint(leases)); err != nil {
 		return err
 	}
-	began := time.Now()
-	held := &reconciler.Hold{Until: began.Add(2 * time.Second),
-		MayWrite: func() bool { return time.Since(began) < 4*time.Second }}
+	of := &session{simulator: s, began: time.Now()}
 	for _, l := range leases {
 		if s.busy[l] == 0 {
-			held.Leases = append(held.Leases, l)
+			of.leases = append(of.leases, l)
 		} else {
 			s.busy[l]--
 		}
 	}
-	s.holds = append(s.holds, hold{leases: held.Leases, began: began})
+	s.holds = append(s.holds, hold{leases: of.leases, began: of.began})
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	err := work(ctx, held)
-	s.longest = max(s.longest, time.Since(began))
+	of.held = ctx
+	err := work(ctx, of)
+	s.longest = max(s.longest, time.Since(of.began))
 	_, _ = s.call(context.WithoutCancel(ctx), "clear", "")
-	if err != nil && time.Since(began) >= 5*time.Second {
-		return fmt.Errorf("%w: %v", reconciler.ErrHoldSpent, err) //nolint:errorlint // only text
+	if err != nil && time.Since(of.began) >= 5*time.Second {
+		return fmt.Errorf("%w: %v", apply.ErrHoldSpent, err) //nolint:errorlint // only text
 	}
 	return err
 }
 
-func (s *simulator) PatchPool(ctx context.Context, p *ippool.Pool, patch []byte) (string, error) {
+func (s *session) Leases() []string { return s.leases }
+
+func (s *session) Until() time.Time { return s.began.Add(2 * time.Second) }
+
+func (s *session) IsOpen() bool { return s.held.Err() == nil && time.Since(s.began) < 4*time.Second }
+
+func (s *session) PatchPool(ctx context.Context, p *ippool.Pool, patch []byte) (string, error) {
+	return s.patch(ctx, p, patch)
+}
+
+func (s *session) DeleteReservation(ctx context.Context, r *ippool.Reservation) error {
+	return s.delete(ctx, r)
+}
+
+func (s *session) CreatePool(ctx context.Context, p *ippool.Pool, entries []ippool.NewEntry) (string, error) {
+	s.writing(ctx, "create "+p.Name)
+	done, err := s.call(ctx, "createpool", p.Name)
+	if err != nil {
+		return "", err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.create(fakeapi.Pools, p.AsNew(entries)); err != nil {
+		return "", err
+	}
+	return s.pool(p.Name).GetResourceVersion(), done()
+}
+
+func (s *session) CreateReservation(ctx context.Context, r *ippool.Reservation) error {
+	return s.createReservation(ctx, r)
+}
+
+// Recreate makes the requests of a real cluster.
+func (s *simulator) Recreate(ctx context.Context, r *ippool.Reservation, timeout time.Duration) error {
+	create := func() error {
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		return s.createReservation(ctx, r)
+	}
+	err := create()
+	if errors.Is(err, apply.ErrConflict) {
+		deleting, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		if err = s.delete(deleting, r); err == nil {
+			err = create()
+		}
+	}
+	if errors.Is(err, apply.ErrConflict) {
+		return nil
+	}
+	return err
+}
+
+func (s *simulator) createReservation(ctx context.Context, r *ippool.Reservation) error {
+	done, err := s.call(ctx, "create", r.Name)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return cmp.Or(s.create(fakeapi.Reservations, r.AsNew()), done())
+}
+
+func (s *simulator) patch(ctx context.Context, p *ippool.Pool, patch []byte) (string, error) {
 	s.writing(ctx, "patch "+p.Name)
 	done, err := s.call(ctx, "patch", p.Name)
 	if err != nil {
@@ -302,7 +372,7 @@ func (s *simulator) PatchPool(ctx context.Context, p *ippool.Pool, patch []byte)
 	return s.pool(p.Name).GetResourceVersion(), done()
 }
 
-func (s *simulator) DeleteReservation(ctx context.Context, r *ippool.Reservation) error {
+func (s *simulator) delete(ctx context.Context, r *ippool.Reservation) error {
 	s.writing(ctx, "delete "+r.Name)
 	done, err := s.call(ctx, "delete", r.Name)
 	if err != nil {
@@ -322,30 +392,6 @@ func (s *simulator) DeleteReservation(ctx context.Context, r *ippool.Reservation
 	return cmp.Or(err, done())
 }
 
-func (s *simulator) CreatePool(ctx context.Context, u *unstructured.Unstructured) (string, error) {
-	s.writing(ctx, "create "+u.GetName())
-	done, err := s.call(ctx, "createpool", u.GetName())
-	if err != nil {
-		return "", err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.create(fakeapi.Pools, u); err != nil {
-		return "", err
-	}
-	return s.pool(u.GetName()).GetResourceVersion(), done()
-}
-
-func (s *simulator) CreateReservation(ctx context.Context, u *unstructured.Unstructured) error {
-	done, err := s.call(ctx, "create", u.GetName())
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return cmp.Or(s.create(fakeapi.Reservations, u), done())
-}
-
 func (s *simulator) create(resource string, u *unstructured.Unstructured) error {
 	text, err := u.MarshalJSON()
 	if err != nil {
@@ -354,13 +400,13 @@ func (s *simulator) create(resource string, u *unstructured.Unstructured) error 
 	return s.send(http.MethodPost, fakeapi.At(resource, u.GetNamespace(), ""), text)
 }
 
-// send sends a write to the API server. The error is what the Writer of a real cluster returns. The caller holds mu.
+// send sends a write to the API server. The error is what a real cluster returns. The caller holds mu.
 func (s *simulator) send(method string, to fakeapi.Key, body []byte) error {
 	switch a := s.api.Serve(&fakeapi.Request{Key: to, Method: method, Body: body}); a.Status {
 	case http.StatusOK, http.StatusCreated:
 		return nil
 	case http.StatusConflict, http.StatusNotFound, http.StatusUnprocessableEntity:
-		return fmt.Errorf("%w: %s", reconciler.ErrConflict, a.Body)
+		return fmt.Errorf("%w: %s", apply.ErrConflict, a.Body)
 	default:
 		return errors.New(string(a.Body))
 	}
@@ -451,14 +497,25 @@ type landsLate struct {
 	tries int
 }
 
-func (l *landsLate) PatchPool(ctx context.Context, p *ippool.Pool, patch []byte) (string, error) {
-	if l.tries++; l.tries == 1 {
-		l.patch = func() { _, _ = l.simulator.PatchPool(context.WithoutCancel(ctx), p, patch) }
+func (l *landsLate) Hold(ctx context.Context, namespace string, leases []string, work apply.Work) error {
+	return l.simulator.Hold(ctx, namespace, leases, func(ctx context.Context, s apply.Session) error {
+		return work(ctx, lateSession{s, l})
+	})
+}
+
+type lateSession struct {
+	apply.Session
+	l *landsLate
+}
+
+func (s lateSession) PatchPool(ctx context.Context, p *ippool.Pool, patch []byte) (string, error) {
+	if s.l.tries++; s.l.tries == 1 {
+		s.l.patch = func() { _, _ = s.Session.PatchPool(context.WithoutCancel(ctx), p, patch) }
 		return "", errServer
 	}
-	if l.patch != nil {
-		l.patch()
-		l.patch = nil
+	if s.l.patch != nil {
+		s.l.patch()
+		s.l.patch = nil
 	}
-	return l.simulator.PatchPool(ctx, p, patch)
+	return s.Session.PatchPool(ctx, p, patch)
 }

@@ -8,8 +8,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
+
+// ErrForbidden is that of a StateStore which RBAC, a policy or a schema forbids to write.
+var ErrForbidden = apply.ErrForbidden
 
 // StateStore keeps a text where other processes find it: after a restart, in a Job, in a run by hand.
 type StateStore interface {

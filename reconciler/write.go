@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -20,12 +21,9 @@ const (
 	parallelPools  = 2  // how many pools are written at once: a large one takes most of a core of the API server
 )
 
-// MaxHold is how long a hold lasts at most, whatever is in progress.
-const MaxHold = 5 * time.Second
-
 // write deletes the reservations of allocations, patches pools, and creates reservations. A write that fails ends its
 // change for this hold. write returns the changes that failed.
-func (e *executor) write(ctx context.Context, h *Hold, changes checkedChanges) (failed []*change) {
+func (e *executor) write(ctx context.Context, h *hold, changes checkedChanges) (failed []*change) {
 	for _, c := range changes {
 		c.err = nil
 	}
@@ -57,7 +55,7 @@ func (e *executor) write(ctx context.Context, h *Hold, changes checkedChanges) (
 }
 
 // deleteReservations deletes the reservations of changes, once where two allocations share one.
-func (e *executor) deleteReservations(ctx context.Context, h *Hold, changes []*change, written *judge.Live) {
+func (e *executor) deleteReservations(ctx context.Context, h *hold, changes []*change, written *judge.Live) {
 	answers := map[*ippool.Reservation]error{}
 	var todo []*ippool.Reservation
 	for _, c := range changes {
@@ -69,15 +67,15 @@ func (e *executor) deleteReservations(ctx context.Context, h *Hold, changes []*c
 		}
 	}
 	errs := inParallel(parallelWrites, todo, func(r *ippool.Reservation) error {
-		if !h.mayBegin(ctx, e.Clock) { // the rest of the time is for the allocations
-			return ErrHoldSpent
+		if !h.mayBegin(e.Clock) { // the rest of the time is for the allocations
+			return apply.ErrHoldSpent
 		}
-		remove := func(ctx context.Context) error { return e.Writer.DeleteReservation(ctx, r) }
+		remove := func(ctx context.Context) error { return h.DeleteReservation(ctx, r) }
 		err := e.writeUnderHold(ctx, h, remove)
 		if outcomeOf(err) == uncertain && e.writeUnderHold(ctx, h, remove) == nil { // the first cannot match any more
 			err = nil
 		}
-		if err == nil && !h.mayWrite(ctx) {
+		if err == nil && !h.mayWrite() {
 			return errAfterHold
 		}
 		return err
@@ -95,7 +93,7 @@ func (e *executor) deleteReservations(ctx context.Context, h *Hold, changes []*c
 }
 
 // patchPools removes and writes the allocations of changes of which no delete failed, with one patch per pool.
-func (e *executor) patchPools(ctx context.Context, h *Hold, changes []*change, written *judge.Live) {
+func (e *executor) patchPools(ctx context.Context, h *hold, changes []*change, written *judge.Live) {
 	by := map[*ippool.Pool][]*change{}
 	var pools []*ippool.Pool
 	for _, c := range changes {
@@ -113,7 +111,7 @@ func (e *executor) patchPools(ctx context.Context, h *Hold, changes []*change, w
 		return err
 	})
 	for i, p := range pools {
-		if errors.Is(errs[i], ErrConflict) {
+		if errors.Is(errs[i], apply.ErrConflict) {
 			errs[i] = e.deniedOrConflict(p, errs[i])
 		}
 		for _, c := range by[p] {
@@ -129,7 +127,7 @@ func (e *executor) patchPools(ctx context.Context, h *Hold, changes []*change, w
 // patchPool removes allocations from a pool or writes some into it, and returns the pool after the write. A pool that
 // does not exist is created with its allocations; if an ADD creates it first, that is a conflict.
 func (e *executor) patchPool(
-	ctx context.Context, h *Hold, p *ippool.Pool, changes []*change,
+	ctx context.Context, h *hold, p *ippool.Pool, changes []*change,
 ) (after *ippool.Pool, err error) {
 	var patch []byte
 	var version string
@@ -137,8 +135,8 @@ func (e *executor) patchPool(
 	switch isRepair := len(added) > 0; {
 	case !isRepair:
 		patch, err = ippool.RemovePatch(p, removed)
-	case !h.mayBegin(ctx, e.Clock):
-		return nil, ErrHoldSpent
+	case !h.mayBegin(e.Clock):
+		return nil, apply.ErrHoldSpent
 	case !changes[0].finding.Repair.NewPool:
 		patch, err = ippool.WritePatch(p, added)
 	}
@@ -147,9 +145,9 @@ func (e *executor) patchPool(
 	}
 	err = e.writeUnderHold(ctx, h, func(ctx context.Context) (err error) {
 		if patch == nil {
-			version, err = e.Writer.CreatePool(ctx, p.AsNew(added))
+			version, err = h.CreatePool(ctx, p, added)
 		} else {
-			version, err = e.Writer.PatchPool(ctx, p, patch)
+			version, err = h.PatchPool(ctx, p, patch)
 		}
 		return err
 	})
@@ -183,16 +181,16 @@ func (e *executor) deniedOrConflict(p *ippool.Pool, conflict error) error {
 	e.conflicts[p.Ref()] = p.ResourceVersion
 	if known && before == p.ResourceVersion {
 		//nolint:errorlint // no conflict any more
-		return fmt.Errorf("%w: the pool has not changed: %v", ErrForbidden, conflict)
+		return fmt.Errorf("%w: the pool has not changed: %v", apply.ErrForbidden, conflict)
 	}
 	return conflict
 }
 
-func (e *executor) createReservations(ctx context.Context, h *Hold, changes []*change) {
+func (e *executor) createReservations(ctx context.Context, h *hold, changes []*change) {
 	written := &judge.Live{Reservations: map[types.NamespacedName]*ippool.Reservation{}}
 	errs := inParallel(parallelWrites, changes, func(c *change) error {
-		if !h.mayBegin(ctx, e.Clock) {
-			return ErrHoldSpent
+		if !h.mayBegin(e.Clock) {
+			return apply.ErrHoldSpent
 		}
 		return e.createReservation(ctx, h, c.finding.Repair)
 	})
@@ -207,13 +205,13 @@ func (e *executor) createReservations(ctx context.Context, h *Hold, changes []*c
 
 // createReservation creates a reservation. First it deletes the reservation of a pod that has ended, by UID and
 // resourceVersion: that one would let its pod have the address from a pool with an overlapping range.
-func (e *executor) createReservation(ctx context.Context, h *Hold, w *judge.Repair) error {
-	create := func(ctx context.Context) error { return e.Writer.CreateReservation(ctx, w.NewReservation().AsNew()) }
+func (e *executor) createReservation(ctx context.Context, h *hold, w *judge.Repair) error {
+	create := func(ctx context.Context) error { return h.CreateReservation(ctx, w.NewReservation()) }
 	if w.PreviousReservation == nil {
 		return e.writeUnderHold(ctx, h, create)
 	}
 	err := e.writeUnderHold(ctx, h, func(ctx context.Context) error {
-		return e.Writer.DeleteReservation(ctx, w.PreviousReservation)
+		return h.DeleteReservation(ctx, w.PreviousReservation)
 	})
 	if err != nil {
 		return err
@@ -225,16 +223,16 @@ func (e *executor) createReservation(ctx context.Context, h *Hold, w *judge.Repa
 
 // writeUnderHold makes one write if the hold allows it. The end of the hold does not cancel the write: it carries its
 // proof, and the API server would have worked in vain.
-func (e *executor) writeUnderHold(ctx context.Context, h *Hold, write func(context.Context) error) error {
-	if !h.mayWrite(ctx) {
-		return ErrHoldSpent
+func (e *executor) writeUnderHold(ctx context.Context, h *hold, write func(context.Context) error) error {
+	if !h.mayWrite() {
+		return apply.ErrHoldSpent
 	}
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	sent := e.Clock.Now()
 	err := write(ctx)
 	took := e.Clock.Since(sent)
-	if h.noteLatency(took); err != nil && took >= MaxHold {
+	if h.noteLatency(took); err != nil && took >= apply.MaxHold {
 		return fmt.Errorf("%w for %s: %w", errNoAnswer, took.Round(time.Second), err)
 	}
 	return err

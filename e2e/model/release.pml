@@ -258,7 +258,7 @@ inline observe(me) {
 #define UNRESERVED(s) (report[s] == CARRIES && fresh[NODE(s)] && entry[POOL(s)] == s && reserved == 0)
 #define DEFECT(s) (UNRECORDED(s) || UNRESERVED(s))
 
-/* hold.MayWrite: the Lease under which the change began is still held, its own one or the fence's (fencedHold). */
+/* Session.IsOpen: the Lease under which the change began is still held, its own one or the fence's (fencedHold). */
 #define MAY_FENCED(me) ((me) == 0 && lease == FENCE && fence == COMPLETE && restore[0] != 0)
 #define HOLDS(me) (underFence -> MAY_FENCED(me) : lease == RECONCILER(me))
 
@@ -293,7 +293,7 @@ end_idle:
 		fence = SETTLED; lease = (lease == FENCE -> FREE : lease); goto end_pass }
 	fi;
 
-	/* executor.attempt: Writer.Hold takes the Lease, or runs under the fence. */
+	/* executor.attempt: Leases.Hold takes the Lease, or runs under the fence. */
 end_hold:
 	if
 	:: atomic { lease == FREE -> lease = RECONCILER(me); changing[me] = true; underFence = false }
@@ -380,7 +380,7 @@ finish:
 		CHECK(!(gap && !changing[1 - me] && USES(entry[0]) && !excused && crashes == CRASHES));
 		goto end_pass }
 
-repair: /* executor with the kind repairs: Writer.Hold, the second check, ippool.WritePatch, createReservation */
+repair: /* executor with the kind repairs: Leases.Hold, the second check, ippool.WritePatch, createReservation */
 	if
 	:: atomic { lease == FREE -> lease = RECONCILER(me); underFence = false }
 	:: atomic { MAY_FENCED(me) -> underFence = true }

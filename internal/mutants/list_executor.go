@@ -65,7 +65,7 @@ func executor() []Mutant {
 			Old:   `if outcomeOf(err) == uncertain &&`, New: `if false &&`},
 		{Fault: "A reservation that an ADD may have adopted after the hold counts as released",
 			Decl: "executor.deleteReservations", Tests: "TestRelease_ReservationAdoptedWhileItIsDeleted",
-			Old: `if err == nil && !h.mayWrite(ctx) {`, New: `if false {`},
+			Old: `if err == nil && !h.mayWrite() {`, New: `if false {`},
 		{Fault: "Reservations are recreated after the hold", Decl: "executor.attempt",
 			Tests: "TestRelease_WritesThatArriveLate",
 			Old: `remaining, isSettled = e.settle(ctx, remaining)
@@ -85,8 +85,8 @@ func executor() []Mutant {
 			Old:   `return e.settleWithoutHold(ctx, todo), err`, New: `return todo, err`},
 		{Fault: "A write begins although the hold is over", Decl: "executor.writeUnderHold",
 			Tests: "TestRelease_StepsAndFaults",
-			Old: `if !h.mayWrite(ctx) {
-		return ErrHoldSpent
+			Old: `if !h.mayWrite() {
+		return apply.ErrHoldSpent
 	}`, New: ``},
 		{Fault: "A reservation whose delete was not answered is not put back", Decl: "change.noteDelete",
 			Tests: "TestRelease_StepsAndFaults",
@@ -105,19 +105,19 @@ func executor() []Mutant {
 			Old: `e.refuse(changes, err)
 	e.recreateReservations(changes)`, New: `e.refuse(changes, err)`},
 		{Fault: "A reservation whose delete may yet arrive stays the same object",
-			Decl: "executor.recreateReservation", Tests: "TestRelease_WritesThatArriveLate",
-			Old: `if errors.Is(err, ErrConflict) {
+			Decl: "Cluster.Recreate", Tests: "TestRecreate_Answers",
+			Old: `if errors.Is(err, apply.ErrConflict) {
 		deleting`, New: `if false {
 		deleting`},
-		{Fault: "A late answer does not end the hold", Decl: "Hold.noteLatency", Tests: "TestRelease_Holds",
+		{Fault: "A late answer does not end the hold", Decl: "hold.noteLatency", Tests: "TestRelease_Holds",
 			Old: `h.isSlow.Store(true)`, New: ``},
-		{Fault: "What needs a Lease that is not held is written", Decl: "Hold.covers",
+		{Fault: "What needs a Lease that is not held is written", Decl: "hold.covers",
 			Tests: "TestRelease_Holds",
-			Old:   `return h.Leases == nil || !slices.ContainsFunc(`,
-			New:   `return h.Leases == nil || true || !slices.ContainsFunc(`},
-		{Fault: "A write begins although the Lease was not renewed", Decl: "Hold.mayWrite",
+			Old:   `return held == nil || !slices.ContainsFunc(`,
+			New:   `return held == nil || true || !slices.ContainsFunc(`},
+		{Fault: "A write begins although the Lease was not renewed", Decl: "hold.mayWrite",
 			Tests: "TestRelease_Holds",
-			Old:   `&& (h.MayWrite == nil || h.MayWrite())`, New: ``},
+			Old:   `&& h.IsOpen()`, New: ``},
 		{Fault: "A patch does not test the resourceVersion", Decl: "RemovePatch",
 			Tests: "TestAPatchFailsOnAnyOtherVersionOfAnyPool",
 			Old: `ops := []any{versionTest(p)}

@@ -8,7 +8,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
 )
 
 // CheckLeases returns ErrLeaseForbidden if this account may not take whereabouts' Leases; any other error is no answer.
@@ -25,7 +25,7 @@ func (c *Cluster) CheckLeases(ctx context.Context, namespace string, leases []st
 				return err
 			}
 			if !may {
-				return fmt.Errorf("%w: %s leases in namespace %s", reconciler.ErrLeaseForbidden, verb, namespace)
+				return fmt.Errorf("%w: %s leases in namespace %s", apply.ErrLeaseForbidden, verb, namespace)
 			}
 			if verb == "create" {
 				break // it does not depend on the name

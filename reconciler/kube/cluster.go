@@ -1,5 +1,5 @@
-// Package kube is the live API as a source of observations and as a writer under whereabouts' Leases, which a fence
-// holds for longer after a restore of etcd. ping.go serves serve.
+// Package kube is the live API: a source of observations, and whereabouts' Leases, under which a session writes. A
+// fence holds them for longer after a restore of etcd. ping.go serves serve.
 package kube
 
 import (
@@ -24,6 +24,7 @@ import (
 	typedcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
 )
 
 // Settings configure a Cluster.
@@ -53,6 +54,9 @@ type Cluster struct {
 	Copies *Copies
 
 	host              string
+	ofObjects         *rest.Config      // of the clients of objects, with the rate limit that they share
+	ofMetadata        *rest.Config      // of the clients of metadata, with the rate limit that they share
+	direct            http.RoundTripper // to the API server, without credentials
 	core              kubernetes.Interface
 	objects           dynamic.Interface
 	metadata          metadata.Interface
@@ -79,23 +83,47 @@ func New(config *rest.Config, s Settings) (*Cluster, error) {
 		yields: map[string]yield{}, foreignHolds: map[string]foreignHold{},
 	}
 	c.fence = &Fence{c: c}
+	if err := c.connect(config); err != nil {
+		return nil, fmt.Errorf("set up a client for %s: %w", config.Host, err)
+	}
+	return c, nil
+}
+
+// connect makes the clients.
+func (c *Cluster) connect(config *rest.Config) (err error) {
 	config = rest.CopyConfig(config)
-	config.Timeout = s.Timeout
+	config.Timeout = c.Timeout
 	config.DisableCompression = config.DisableCompression || onSameNetwork(config.Host)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return serverTime{next, c} })
 	typed := rest.CopyConfig(config)
 	typed.ContentType = "application/vnd.kubernetes.protobuf"
 	typed.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	c.ofObjects, c.ofMetadata = withLimit(config), withLimit(config)
+	if c.direct, err = directTransport(c, config); err != nil {
+		return err
+	}
+	ordinary, err := c.httpClient(isNoWrite)
+	if err != nil {
+		return err
+	}
 	var errs [4]error
-	c.core, errs[0] = kubernetes.NewForConfig(typed)
-	c.objects, errs[1] = dynamic.NewForConfig(config)
-	c.metadata, errs[2] = metadata.NewForConfig(config)
+	c.core, errs[0] = kubernetes.NewForConfigAndClient(typed, ordinary)
+	c.objects, errs[1] = dynamic.NewForConfigAndClient(c.ofObjects, ordinary)
+	c.metadata, errs[2] = metadata.NewForConfigAndClient(c.ofMetadata, ordinary)
 	c.pings, errs[3] = c.leasesAlone(typed)
 	if err := cmp.Or(errs[:]...); err != nil {
-		return nil, fmt.Errorf("set up a client for %s: %w", config.Host, err)
+		return err
 	}
 	c.client = c.core.CoreV1().RESTClient()
-	return c, nil
+	return nil
+}
+
+// withLimit returns a configuration whose clients share the rate limit, as one client of client-go has it.
+func withLimit(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	if config.RateLimiter == nil && config.QPS > 0 {
+		config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(config.QPS, cmp.Or(config.Burst, rest.DefaultBurst))
+	}
+	return config
 }
 
 // onSameNetwork reports whether the API server is on this machine or in this pod's cluster: compression takes longer.
@@ -211,30 +239,4 @@ func (c *Cluster) call(ctx context.Context, f func(context.Context) error) error
 		case <-time.After(pause):
 		}
 	}
-}
-
-// serverTime records the Date of each answer, since ages count by that clock. It refuses writes that maySend forbids.
-type serverTime struct {
-	next http.RoundTripper
-	c    *Cluster
-}
-
-// WrappedRoundTripper lets client-go cancel a request; without it client-go warns of each request that times out.
-func (s serverTime) WrappedRoundTripper() http.RoundTripper { return s.next }
-
-func (s serverTime) RoundTrip(r *http.Request) (*http.Response, error) {
-	if !maySend(r) {
-		return nil, errNotSent
-	}
-	sent := time.Now()
-	resp, err := s.next.RoundTrip(r)
-	s.c.noteAnswer(r, sent, resp, err)
-	if err != nil {
-		return resp, err
-	}
-	s.c.recordDate(resp)
-	if err := checkAnswer(resp); err != nil {
-		return nil, err
-	}
-	return resp, nil
 }

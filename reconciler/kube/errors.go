@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
 )
 
 // explainError wraps the error of a request, and says what an operator can do.
@@ -95,14 +95,14 @@ func checkAnswer(answer *http.Response) error {
 
 // writeError wraps ErrConflict for a lost race, and ErrForbidden where RBAC, a policy or a schema denies the write.
 func (c *Cluster) writeError(what string, err error, isConflict bool) error {
-	kind := reconciler.ErrConflict
+	kind := apply.ErrConflict
 	switch {
 	case err == nil:
 		return nil
 	case isConflict:
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
 		c.OnDenied()
-		kind = reconciler.ErrForbidden
+		kind = apply.ErrForbidden
 	default:
 		return fmt.Errorf("%s: %w", what, err)
 	}

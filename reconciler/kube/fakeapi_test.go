@@ -264,3 +264,11 @@ func first(answers ...answer) answer {
 		answers[min(n, len(answers))-1](w, r, n)
 	}
 }
+
+// late gives an answer after a while.
+func late(d time.Duration, a answer) answer {
+	return func(w http.ResponseWriter, r *http.Request, n int) {
+		time.Sleep(d)
+		a(w, r, n)
+	}
+}

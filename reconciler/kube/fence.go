@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
 
@@ -246,22 +246,22 @@ func (f *Fence) holdOn(namespace string, names []string) *fencedHold {
 }
 
 // holdUnderFence runs work under the fence, at once and for as long as the fence stands.
-func (c *Cluster) holdUnderFence(ctx context.Context, h *fencedHold, work reconciler.Work) error {
+func (c *Cluster) holdUnderFence(ctx context.Context, h *fencedHold, work apply.Work) error {
 	held, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(h.over, cancel)()
 	for end := time.Now().Add(fenceLeaseDuration); !h.mayWrite(); { // a Lease is about to be taken
 		if time.Now().After(end) || held.Err() != nil {
-			return fmt.Errorf("%w: the fence does not hold it at the moment", reconciler.ErrLeaseBusy)
+			return fmt.Errorf("%w: the fence does not hold it at the moment", apply.ErrLeaseBusy)
 		}
 		select {
 		case <-held.Done():
 		case <-time.After(pollEvery):
 		}
 	}
-	hold := &reconciler.Hold{MayWrite: h.mayWrite}
+	b := bounds{mayWrite: h.mayWrite}
 	for _, l := range h.leases {
-		hold.Leases = append(hold.Leases, l.at.Name)
+		b.leases = append(b.leases, l.at.Name)
 	}
-	return asHoldSpent(ctx, held, work(context.WithValue(held, holdKey{}, h.mayWrite), hold))
+	return asHoldSpent(ctx, held, c.inSession(held, b, work))
 }

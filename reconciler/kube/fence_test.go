@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
@@ -210,13 +210,13 @@ func TestFence_Hold(t *testing.T) {
 		time.Sleep(time.Second)
 		began := time.Now()
 		check(t, c.Hold(t.Context(), "kube-system", []string{"red-10.1.0.0-24", "whereabouts"}, func(ctx context.Context,
-			h *reconciler.Hold) error {
+			s apply.Session) error {
 			equal(t, "it began at once", time.Since(began), time.Duration(0))
-			equal(t, "the Leases", h.Leases, []string{"whereabouts"})
-			equal(t, "it is bounded", h.Until.IsZero(), true)
+			equal(t, "the Leases", s.Leases(), []string{"whereabouts"})
+			equal(t, "it is bounded", s.Until().IsZero(), true)
 			for range 100 { // for much longer than a hold
 				time.Sleep(100 * time.Millisecond)
-				if !h.MayWrite() || ctx.Err() != nil {
+				if !s.IsOpen() || ctx.Err() != nil {
 					t.Fatalf("nothing may be written after %s", time.Since(began))
 				}
 			}
@@ -224,20 +224,20 @@ func TestFence_Hold(t *testing.T) {
 			a.fails = func(string, *http.Request) int { return -1 }
 			a.Unlock()
 			time.Sleep(time.Second)
-			equal(t, "writes may go out while nothing is renewed", h.MayWrite(), false)
+			equal(t, "writes may go out while nothing is renewed", s.IsOpen(), false)
 			a.Lock()
 			a.fails = nil
 			a.Unlock()
 			time.Sleep(time.Second)
-			equal(t, "writes may go out again", h.MayWrite(), true)
+			equal(t, "writes may go out again", s.IsOpen(), true)
 			return nil
 		}))
 		began = time.Now()
 		check(t, c.Hold(t.Context(), "kube-system", []string{"whereabouts"},
-			func(context.Context, *reconciler.Hold) error { return nil }))
+			func(context.Context, apply.Session) error { return nil }))
 		equal(t, "the next hold waits for", time.Since(began), time.Duration(0))
-		check(t, c.Hold(t.Context(), "other", []string{"whereabouts"}, func(_ context.Context, h *reconciler.Hold) error {
-			equal(t, "a hold of what is not under the fence is bounded", h.Until.IsZero(), false)
+		check(t, c.Hold(t.Context(), "other", []string{"whereabouts"}, func(_ context.Context, s apply.Session) error {
+			equal(t, "a hold of what is not under the fence is bounded", s.Until().IsZero(), false)
 			return nil
 		}))
 
@@ -246,16 +246,16 @@ func TestFence_Hold(t *testing.T) {
 			f.Lower(context.Background())
 		}()
 		err := c.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(
-			ctx context.Context, h *reconciler.Hold) error {
+			ctx context.Context, s apply.Session) error {
 			<-ctx.Done()
-			equal(t, "writes may go out when the fence is over", h.MayWrite(), false)
+			equal(t, "writes may go out when the fence is over", s.IsOpen(), false)
 			return ctx.Err()
 		})
-		equal(t, "the error", errors.Is(err, reconciler.ErrHoldSpent), true)
+		equal(t, "the error", errors.Is(err, apply.ErrHoldSpent), true)
 		time.Sleep(time.Second)
 		began = time.Now()
 		check(t, c.Hold(t.Context(), "kube-system", []string{"whereabouts"},
-			func(context.Context, *reconciler.Hold) error { return nil }))
+			func(context.Context, apply.Session) error { return nil }))
 		if off := time.Since(began); off < 10*time.Second || off > 31*time.Second { // for as long as it was on
 			t.Errorf("the Leases were yielded for %s after the fence", off)
 		}
@@ -348,7 +348,7 @@ func TestFence_OldFenceAllowsHolds(t *testing.T) {
 		raise(t, f, theShared)
 		time.Sleep(100 * time.Second)
 		err := c.Hold(t.Context(), "kube-system", []string{"whereabouts"},
-			func(context.Context, *reconciler.Hold) error { return nil })
+			func(context.Context, apply.Session) error { return nil })
 		if err != nil {
 			t.Errorf("the Lease has been free for ten seconds (holder %q), and: %v", a.holder(shared), err)
 		}

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,8 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
-	"github.com/ip-reconcile/ip-reconcile/ippool"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
 )
 
 // whereabouts' ADD and DEL elect a leader for each call: lease 1.5 s, renewed within 1 s, retried every 0.5 s and a
@@ -66,10 +63,9 @@ type heldLease struct {
 // Hold takes the first of the Leases, and of the others those that are free, renews them, and runs work. Afterwards
 // this process yields them for at least as long as it held them, and 1.5 s; for less if no ADD waits. Under the fence
 // the work runs at once, with those of the Leases that the fence holds.
-func (c *Cluster) Hold(ctx context.Context, namespace string, names []string, work reconciler.Work) error {
+func (c *Cluster) Hold(ctx context.Context, namespace string, names []string, work apply.Work) error {
 	if c.WithoutLease {
-		always := func() bool { return true }
-		return work(context.WithValue(ctx, holdKey{}, always), &reconciler.Hold{})
+		return c.inSession(ctx, bounds{mayWrite: func() bool { return true }}, work)
 	}
 	if f := c.fence.holdOn(namespace, names); f != nil {
 		return c.holdUnderFence(ctx, f, work)
@@ -78,15 +74,15 @@ func (c *Cluster) Hold(ctx context.Context, namespace string, names []string, wo
 	if err != nil {
 		return err
 	}
-	held, cancel := context.WithDeadline(ctx, h.start.Add(reconciler.MaxHold))
+	held, cancel := context.WithDeadline(ctx, h.start.Add(apply.MaxHold))
 	defer cancel()
-	hold := &reconciler.Hold{Until: h.start.Add(longWork), MayWrite: h.mayWrite}
+	b := bounds{until: h.start.Add(longWork), mayWrite: h.mayWrite}
 	var renewals sync.WaitGroup
 	for _, l := range h.all {
 		if l.isWanted {
-			hold.Until = h.start.Add(workFor)
+			b.until = h.start.Add(workFor)
 		}
-		hold.Leases = append(hold.Leases, l.Name)
+		b.leases = append(b.leases, l.Name)
 		renewals.Go(func() { h.keep(held, l, cancel) })
 	}
 	cleared := make(chan struct{})
@@ -95,7 +91,7 @@ func (c *Cluster) Hold(ctx context.Context, namespace string, names []string, wo
 		h.clearAll(ctx)
 		close(cleared)
 	})
-	err = asHoldSpent(ctx, held, work(context.WithValue(held, holdKey{}, h.mayWrite), hold))
+	err = asHoldSpent(ctx, held, c.inSession(held, b, work))
 	cancel()
 	<-cleared
 	return err
@@ -104,7 +100,7 @@ func (c *Cluster) Hold(ctx context.Context, namespace string, names []string, wo
 // asHoldSpent returns ErrHoldSpent if work failed because its hold had ended, else err.
 func asHoldSpent(ctx, held context.Context, err error) error {
 	if err != nil && held.Err() != nil && ctx.Err() == nil {
-		return fmt.Errorf("%w: %v", reconciler.ErrHoldSpent, err) //nolint:errorlint // only text
+		return fmt.Errorf("%w: %v", apply.ErrHoldSpent, err) //nolint:errorlint // only text
 	}
 	return err
 }
@@ -119,9 +115,9 @@ func (c *Cluster) take(ctx context.Context, namespace string, names []string) (*
 	for pause := c.yieldTime(namespace, names); ; pause = c.Jitter(pollEvery) {
 		select {
 		case <-ctx.Done():
-			why := reconciler.ErrLeaseFailed
+			why := apply.ErrLeaseFailed
 			if errors.Is(last, errHeldByOther) || apierrors.IsConflict(last) || apierrors.IsAlreadyExists(last) {
-				why = reconciler.ErrLeaseBusy
+				why = apply.ErrLeaseBusy
 			}
 			//nolint:errorlint // only text
 			return nil, fmt.Errorf("%w: Lease %s in namespace %s: %v", why, names[0], namespace, last)
@@ -143,7 +139,7 @@ func (c *Cluster) take(ctx context.Context, namespace string, names []string) (*
 			return h, nil
 		case apierrors.IsForbidden(err):
 			c.OnDenied()
-			return nil, fmt.Errorf("%w: %v", reconciler.ErrLeaseForbidden, innermost(err)) //nolint:errorlint // only text
+			return nil, fmt.Errorf("%w: %v", apply.ErrLeaseForbidden, innermost(err)) //nolint:errorlint // only text
 		case ctx.Err() == nil:
 			last = err
 		}
@@ -294,25 +290,6 @@ func (h *leases) mayWrite() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return !slices.ContainsFunc(h.all, func(l *heldLease) bool { return time.Since(l.renewedAt) >= writeWithin })
-}
-
-type holdKey struct{} // the context key of mayWrite of the hold under which a write is made
-
-// errNotSent is the error of a write that client-go was about to send too late, or to repeat after a 429.
-var errNotSent = errors.New("not sent: the hold of whereabouts' Lease is over, or was not renewed")
-
-// maySend reports whether a request may be sent now. Outside a hold, the only writes to pools and reservations are
-// those of a rollback. A create under a hold may be late, since it completes a change.
-func maySend(r *http.Request) bool {
-	mayWrite, held := r.Context().Value(holdKey{}).(func() bool)
-	switch {
-	case r.Method == http.MethodGet, !strings.Contains(r.URL.Path, "/apis/"+ippool.PoolResource.Group+"/"),
-		reconciler.IsRollback(r.Context()):
-		return true
-	case !held:
-		return false
-	}
-	return r.Method == http.MethodPost || mayWrite()
 }
 
 // lease reads a Lease by quorum. A Lease that does not exist has no resourceVersion.

@@ -14,27 +14,26 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
-	"github.com/ip-reconcile/ip-reconcile/ippool"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
 )
 
 const sharedLease = "kube-system/whereabouts"
 
 // hold holds Leases, and returns how long it waited for them; -1 if work did not run.
-func (a *leaseAPI) hold(t *testing.T, ctx context.Context, work func(context.Context, *reconciler.Hold) error,
+func (a *leaseAPI) hold(t *testing.T, ctx context.Context, work apply.Work,
 	names ...string) (waited time.Duration, err error) {
 	t.Helper()
 	asked := time.Now()
 	waited = -1
 	err = a.cluster(t, "us").Hold(ctx, "kube-system", append([]string{"whereabouts"}, names...), func(ctx context.Context,
-		h *reconciler.Hold) error {
+		s apply.Session) error {
 		waited = time.Since(asked)
-		return work(ctx, h)
+		return work(ctx, s)
 	})
 	return waited, err
 }
 
-func nothing(context.Context, *reconciler.Hold) error { return nil }
+func nothing(context.Context, apply.Session) error { return nil }
 
 // answering makes writes fail from now on.
 func (a *leaseAPI) answering(code int) {
@@ -65,10 +64,10 @@ func between(t *testing.T, what string, got, least, most time.Duration) {
 func TestHold_RenewedAndCleared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newLeaseAPI()
-		_, err := a.hold(t, t.Context(), func(ctx context.Context, h *reconciler.Hold) error {
+		_, err := a.hold(t, t.Context(), func(ctx context.Context, s apply.Session) error {
 			for began := time.Now(); time.Since(began) < 3*time.Second; time.Sleep(50 * time.Millisecond) {
-				if !h.MayWrite() || a.holder(sharedLease) != "us" {
-					t.Fatalf("after %s: held by %q, may write: %v", time.Since(began), a.holder(sharedLease), h.MayWrite())
+				if !s.IsOpen() || a.holder(sharedLease) != "us" {
+					t.Fatalf("after %s: held by %q, may write: %v", time.Since(began), a.holder(sharedLease), s.IsOpen())
 				}
 			}
 			return ctx.Err()
@@ -98,23 +97,23 @@ func TestHold_Ends(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a := newLeaseAPI()
 				began, last, ended := time.Now(), time.Duration(0), time.Duration(0)
-				_, err := a.hold(t, t.Context(), func(ctx context.Context, h *reconciler.Hold) error {
+				_, err := a.hold(t, t.Context(), func(ctx context.Context, s apply.Session) error {
 					c.event(a)
 					for ctx.Err() == nil {
-						if h.MayWrite() {
+						if s.IsOpen() {
 							last = time.Since(began)
 						}
 						time.Sleep(10 * time.Millisecond)
 					}
 					ended = time.Since(began)
-					equal(t, "may write after the end", h.MayWrite(), false)
+					equal(t, "may write after the end", s.IsOpen(), false)
 					time.Sleep(time.Second) // as a rollback does
 					writes := a.written("us")
 					time.Sleep(2 * time.Second)
 					equal(t, "renewals after the end", a.written("us"), writes)
 					return ctx.Err()
 				})
-				equal(t, "it is ErrHoldSpent", errors.Is(err, reconciler.ErrHoldSpent), true)
+				equal(t, "it is ErrHoldSpent", errors.Is(err, apply.ErrHoldSpent), true)
 				between(t, "the last write begins", last, c.lastLeast, c.lastMost)
 				between(t, "it ends", ended, c.endedLeast, c.endedMax)
 				equal(t, "the holder afterwards", a.holder(sharedLease), c.holder)
@@ -129,9 +128,9 @@ func TestHold_StartsBeforeTheRequest(t *testing.T) {
 		a := newLeaseAPI()
 		a.fails = func(string, *http.Request) int { time.Sleep(300 * time.Millisecond); return 0 }
 		asked := time.Now()
-		_, err := a.hold(t, t.Context(), func(ctx context.Context, h *reconciler.Hold) error {
+		_, err := a.hold(t, t.Context(), func(ctx context.Context, s apply.Session) error {
 			end, _ := ctx.Deadline()
-			equal(t, "its end, and that of work", []time.Duration{end.Sub(asked), h.Until.Sub(asked)},
+			equal(t, "its end, and that of work", []time.Duration{end.Sub(asked), s.Until().Sub(asked)},
 				[]time.Duration{5 * time.Second, 2 * time.Second})
 			return nil
 		})
@@ -144,7 +143,7 @@ func TestHold_ClearedWhileWorkContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newLeaseAPI()
 		ctx, cancel := context.WithCancel(t.Context())
-		_, _ = a.hold(t, ctx, func(context.Context, *reconciler.Hold) error {
+		_, _ = a.hold(t, ctx, func(context.Context, apply.Session) error {
 			equal(t, "the holder", a.holder(sharedLease), "us")
 			cancel() // the run is being stopped
 			time.Sleep(100 * time.Millisecond)
@@ -169,8 +168,8 @@ func TestHold_PoolsOwnLeases(t *testing.T) {
 			}
 			a.has(sharedLease, "", 0)
 		}()
-		_, err := a.hold(t, t.Context(), func(_ context.Context, h *reconciler.Hold) error {
-			equal(t, "the Leases held", h.Leases, []string{"whereabouts", "free"})
+		_, err := a.hold(t, t.Context(), func(_ context.Context, s apply.Session) error {
+			equal(t, "the Leases held", s.Leases(), []string{"whereabouts", "free"})
 			return nil
 		}, "busy", "free")
 		check(t, err)
@@ -208,9 +207,9 @@ func TestHold_DurationOfTheLease(t *testing.T) {
 			a := newLeaseAPI()
 			a.has(sharedLease, "default/web-0", 0, func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = &seconds })
 			cluster, began := a.cluster(t, "us"), time.Now()
-			err := reconciler.ErrLeaseBusy
-			for tries := 0; errors.Is(err, reconciler.ErrLeaseBusy) && tries < 10; tries++ { // each gives up after 45 s
-				work := func(context.Context, *reconciler.Hold) error {
+			err := apply.ErrLeaseBusy
+			for tries := 0; errors.Is(err, apply.ErrLeaseBusy) && tries < 10; tries++ { // each gives up after 45 s
+				work := func(context.Context, apply.Session) error {
 					between(t, "taken after", time.Since(began), want, want+500*time.Millisecond)
 					return nil
 				}
@@ -229,10 +228,10 @@ func TestHold_LeaseThatCannotBeTaken(t *testing.T) {
 		want                error
 		waits, most, denied int // seconds
 	}{
-		"refused":           {500, false, reconciler.ErrLeaseFailed, 40, 50, 0},
-		"held":              {0, true, reconciler.ErrLeaseBusy, 40, 50, 0},
-		"refused, but held": {500, true, reconciler.ErrLeaseBusy, 40, 50, 0},
-		"forbidden":         {403, false, reconciler.ErrLeaseForbidden, 0, 1, 1},
+		"refused":           {500, false, apply.ErrLeaseFailed, 40, 50, 0},
+		"held":              {0, true, apply.ErrLeaseBusy, 40, 50, 0},
+		"refused, but held": {500, true, apply.ErrLeaseBusy, 40, 50, 0},
+		"forbidden":         {403, false, apply.ErrLeaseForbidden, 0, 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -250,7 +249,7 @@ func TestHold_LeaseThatCannotBeTaken(t *testing.T) {
 				cluster, denied, began := a.cluster(t, "us"), 0, time.Now()
 				cluster.OnDenied = func() { denied++ }
 				err := cluster.Hold(t.Context(), "kube-system", []string{"whereabouts"},
-					func(context.Context, *reconciler.Hold) error {
+					func(context.Context, apply.Session) error {
 						return errors.New("it is held")
 					})
 				cancel()
@@ -275,8 +274,8 @@ func TestHold_ForbiddenLeaseOfAPool(t *testing.T) {
 			return 0
 		}
 		err := a.cluster(t, "us").Hold(t.Context(), "kube-system", []string{"whereabouts", "free", "forbidden"},
-			func(context.Context, *reconciler.Hold) error { return errors.New("it is held") })
-		equal(t, "forbidden", errors.Is(err, reconciler.ErrLeaseForbidden), true)
+			func(context.Context, apply.Session) error { return errors.New("it is held") })
+		equal(t, "forbidden", errors.Is(err, apply.ErrLeaseForbidden), true)
 		equal(t, "writes: two Leases are taken and cleared", a.writes["us"], 4)
 		equal(t, "holders", a.holder(sharedLease)+a.holder("kube-system/free"), "")
 	})
@@ -332,8 +331,8 @@ func TestHold_YieldsAfterwards(t *testing.T) {
 				var ended, again time.Time
 				hold := func(work func(), want time.Duration) {
 					check(t, cluster.Hold(t.Context(), "kube-system", []string{"whereabouts"},
-						func(_ context.Context, h *reconciler.Hold) error {
-							equal(t, "new work begins for", time.Until(h.Until), want)
+						func(_ context.Context, s apply.Session) error {
+							equal(t, "new work begins for", time.Until(s.Until()), want)
 							work()
 							return nil
 						}))
@@ -379,8 +378,8 @@ func TestHold_LateRetry(t *testing.T) {
 		}
 		c := a.cluster(t, "us")
 		err := c.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(
-			ctx context.Context, h *reconciler.Hold) error {
-			return c.DeleteReservation(ctx, ippool.Read[ippool.Reservation](reservation()))
+			ctx context.Context, s apply.Session) error {
+			return s.DeleteReservation(ctx, readReservation())
 		})
 		if err == nil || sent != 1 {
 			t.Errorf("the write was sent %d times: %v", sent, err)

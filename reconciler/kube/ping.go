@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -40,6 +41,7 @@ func (c *Cluster) Ping(ctx context.Context) (restore.Answer, error) {
 // of the API server even after it has ended.
 func (c *Cluster) leasesAlone(config *rest.Config) (typedcoordinationv1.LeasesGetter, error) {
 	config = rest.CopyConfig(config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return serverTime{next, c} })
 	dial := config.Dial
 	if dial == nil {
 		dial = (&net.Dialer{Timeout: c.Timeout, KeepAlive: c.Timeout}).DialContext

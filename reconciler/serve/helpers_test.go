@@ -22,6 +22,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
@@ -120,13 +121,28 @@ func (c view) GetLive(_ context.Context, _ *judge.Observation, need reconciler.L
 	return live, nil
 }
 
-func (c *cluster) Hold(ctx context.Context, _ string, _ []string,
-	work func(context.Context, *reconciler.Hold) error,
-) error {
-	return work(ctx, &reconciler.Hold{})
+func (c *cluster) Hold(ctx context.Context, _ string, _ []string, work apply.Work) error {
+	return work(ctx, session{c: c})
 }
 
-func (c *cluster) PatchPool(_ context.Context, p *ippool.Pool, _ []byte) (string, error) {
+func (c *cluster) Recreate(context.Context, *ippool.Reservation, time.Duration) error {
+	return errors.New("no reservations")
+}
+
+// session is a session that needs no Lease. Nothing is repaired in it.
+type session struct {
+	apply.Session
+	c *cluster
+}
+
+func (session) Leases() []string { return nil }
+
+func (session) Until() time.Time { return time.Time{} }
+
+func (session) IsOpen() bool { return true }
+
+func (s session) PatchPool(_ context.Context, p *ippool.Pool, _ []byte) (string, error) {
+	c := s.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.patches, c.patched = append(c.patches, time.Now()), append(c.patched, p.Name)
@@ -135,16 +151,6 @@ func (c *cluster) PatchPool(_ context.Context, p *ippool.Pool, _ []byte) (string
 	}
 	c.pools[p.Name] = aPool(p.Name, p.RangeText)
 	return c.pools[p.Name].ResourceVersion, nil
-}
-
-func (c *cluster) DeleteReservation(context.Context, *ippool.Reservation) error { return nil }
-
-func (c *cluster) CreatePool(context.Context, *unstructured.Unstructured) (string, error) {
-	return "", errors.New("no repairs")
-}
-
-func (c *cluster) CreateReservation(context.Context, *unstructured.Unstructured) error {
-	return errors.New("no repairs")
 }
 
 // Update is a reconciler.StateStore's.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
 )
 
 func TestRequests_ChangeDuringAPass(t *testing.T) {
@@ -90,10 +91,10 @@ type busy struct {
 	holds *[]time.Time
 }
 
-func (b busy) Hold(context.Context, string, []string, func(context.Context, *reconciler.Hold) error) error {
+func (b busy) Hold(context.Context, string, []string, apply.Work) error {
 	*b.holds = append(*b.holds, time.Now())
 	time.Sleep(200 * time.Millisecond)
-	return reconciler.ErrLeaseBusy
+	return apply.ErrLeaseBusy
 }
 
 func TestBackOff_PoolThatChangesAllTheTime(t *testing.T) {

@@ -1,0 +1,43 @@
+package reconciler
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
+)
+
+// maxWriteLatency is how long a write may take. A write begins within 700 ms of a renewal, and others may take a Lease
+// 1.5 s after it. A server that needs longer than the difference is too slow, whatever it answers.
+const maxWriteLatency = 800 * time.Millisecond
+
+// hold is a session, and how long the executor uses it.
+type hold struct {
+	apply.Session
+	until  time.Time   // when new changes must not begin any more; zero for no such time
+	isSlow atomic.Bool // a write took longer than maxWriteLatency
+}
+
+func newHold(s apply.Session) *hold { return &hold{Session: s, until: s.Until()} }
+
+func (h *hold) covers(leases []string) bool {
+	held := h.Leases()
+	return held == nil || !slices.ContainsFunc(leases, func(l string) bool { return !slices.Contains(held, l) })
+}
+
+// mayBegin reports whether a new change may begin, which is not needed to complete another one.
+func (h *hold) mayBegin(c clock.PassiveClock) bool {
+	return h.mayWrite() && (h.until.IsZero() || c.Now().Before(h.until))
+}
+
+func (h *hold) mayWrite() bool { return !h.isSlow.Load() && h.IsOpen() }
+
+// noteLatency records how long a write took. A slow write ends the hold, unless no Lease is needed.
+func (h *hold) noteLatency(took time.Duration) {
+	if h.Leases() != nil && took > maxWriteLatency {
+		h.isSlow.Store(true)
+	}
+}
