@@ -161,7 +161,7 @@ func (e *executor) attempt(ctx context.Context, todo []*change) ([]*change, erro
 		return e.settleWithoutHold(ctx, todo), err
 	}
 	remaining, isSettled := todo, false
-	err := e.Writer.Hold(ctx, e.namespace, e.leases, func(ctx context.Context, s apply.Session) (err error) {
+	err := e.Leases.Hold(ctx, e.namespace, e.leases, func(ctx context.Context, s apply.Session) (err error) {
 		remaining, err = e.underHold(ctx, newHold(s), todo)
 		remaining, isSettled = e.settle(ctx, remaining)
 		return err

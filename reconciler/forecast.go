@@ -48,7 +48,7 @@ func (r *Reconciler) forecast(ctx context.Context, j *judge.Judgement, plan *Pla
 
 // checkLeases refuses the items of a plan whose Leases RBAC forbids. Where that is unknown the plan stays as it is.
 func (r *Reconciler) checkLeases(ctx context.Context, plan *Plan) {
-	checker, ok := r.Writer.(leaseChecker)
+	checker, ok := r.Leases.(leaseChecker)
 	if !ok {
 		return
 	}

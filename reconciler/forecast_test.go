@@ -119,13 +119,13 @@ func TestForecast_SharedWindow(t *testing.T) {
 	}
 }
 
-// rightsWriter is Leases that may be taken, unless it has an error.
-type rightsWriter struct {
+// rightsOnly is Leases that may be taken, unless it has an error.
+type rightsOnly struct {
 	apply.Leases
 	err error
 }
 
-func (w rightsWriter) CheckLeases(context.Context, string, []string) error { return w.err }
+func (w rightsOnly) CheckLeases(context.Context, string, []string) error { return w.err }
 
 func TestForecast_LeasesForbidden(t *testing.T) {
 	for _, c := range []struct {
@@ -137,7 +137,7 @@ func TestForecast_LeasesForbidden(t *testing.T) {
 		{errors.New("the API server could not decide"), nil},
 	} {
 		p := newProcess(t, quarter)
-		p.Writer = rightsWriter{err: c.err}
+		p.Leases = rightsOnly{err: c.err}
 		plan := p.forecast(0, proven)
 		if got := gates(plan); !slices.Equal(got, c.want) {
 			t.Errorf("%v: refused because of %v, want %v", c.err, got, c.want)

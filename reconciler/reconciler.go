@@ -24,7 +24,7 @@ import (
 // Reconciler makes passes over one cluster. It is not safe for use by several goroutines.
 type Reconciler struct {
 	Source  Source
-	Writer  apply.Leases
+	Leases  apply.Leases
 	Options Options
 	Clock   clock.Clock
 	// Jitter spreads a pause, so that several writers do not stay in step.

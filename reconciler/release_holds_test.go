@@ -333,7 +333,7 @@ func TestRelease_WritesThatArriveLate(t *testing.T) {
 		bubble(t, func(t *testing.T, s *simulator) {
 			s.leaks(bluePool, 1)
 			r := s.reconciler(t)
-			r.Writer = &landsLate{simulator: s}
+			r.Leases = &landsLate{simulator: s}
 			out, _ := run(t, r)
 			same(t, "stored", len(s.stored()), 0)
 			same(t, "released", len(out.Released), 2)

@@ -116,7 +116,7 @@ func isSame(x, y *ippool.Reservation) bool { return x.Ref() == y.Ref() && x.UID 
 
 // recreateReservation recreates a reservation, whose creates have this timeout each.
 func (e *executor) recreateReservation(ctx context.Context, r *ippool.Reservation, timeout time.Duration) error {
-	if err := e.Writer.Recreate(ctx, r, timeout); err != nil {
+	if err := e.Leases.Recreate(ctx, r, timeout); err != nil {
 		return err
 	}
 	e.progress("Recreated reservation %s", r.Ref())

@@ -71,7 +71,7 @@ func (o *options) plan(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	r.Writer, r.Options.Only = nil, o.filter.Item // whoever plans need not be allowed to release
+	r.Leases, r.Options.Only = nil, o.filter.Item // whoever plans need not be allowed to release
 	out, err := o.act(ctx, r, o.askToRun)
 	if err == nil {
 		err = o.checkNames(out.Observation)

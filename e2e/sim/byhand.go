@@ -24,7 +24,7 @@ func (s *Simulation) releaseByHand(patience, each int, overrides bool) {
 		s.fail("set up a release by hand: %v", err)
 		return
 	}
-	rec.Writer, rec.BreakerStore, rec.RestoreStore = cluster, cluster.BreakerStore(), cluster.RestoreStore()
+	rec.Leases, rec.BreakerStore, rec.RestoreStore = cluster, cluster.BreakerStore(), cluster.RestoreStore()
 	rec.Options.ByHand, rec.Options.Repair, rec.Options.MaxWait = true, false, 5*time.Minute
 	s.start(func() {
 		chosen, j, err := map[judge.ID]bool{}, (*judge.Judgement)(nil), error(nil)

@@ -87,7 +87,7 @@ func (s *Simulation) startReplica(i int) {
 		at, _ := rec.History.LastRestore()
 		return at
 	}
-	rec.Writer, rec.BreakerStore, rec.RestoreStore, rec.PassStore = cluster, cluster.BreakerStore(),
+	rec.Leases, rec.BreakerStore, rec.RestoreStore, rec.PassStore = cluster, cluster.BreakerStore(),
 		cluster.RestoreStore(), cluster.PassStore()
 	if s.plan.Serve {
 		s.serveReplica(ctx, r, cluster, rec)

@@ -67,7 +67,7 @@ func (s *Simulation) applyPlan(text []byte, killAfter time.Duration) {
 		s.fail("set up an application: %v", err)
 		return
 	}
-	rec.Writer, rec.BreakerStore, rec.RestoreStore = cluster, cluster.BreakerStore(), cluster.RestoreStore()
+	rec.Leases, rec.BreakerStore, rec.RestoreStore = cluster, cluster.BreakerStore(), cluster.RestoreStore()
 	rec.Options.Repair, rec.Options.ByHand, rec.Options.Only, rec.Options.MaxWait = false, true, f.Allows, 3*time.Minute
 	ctx, cancel := context.WithCancel(s.ctx)
 	if killAfter > 0 {

@@ -200,7 +200,7 @@ func servingAt(t *testing.T, cron string, c *cluster, opts reconciler.Options, t
 		log := slog.New(slog.DiscardHandler)
 		opts.PodsComplete = true // most clusters have no pods
 		full := &reconciler.Reconciler{
-			Source: view{c, true}, Writer: c, BreakerStore: c, Options: opts, Clock: clock.RealClock{}, Log: log,
+			Source: view{c, true}, Leases: c, BreakerStore: c, Options: opts, Clock: clock.RealClock{}, Log: log,
 			Jitter: func(d time.Duration) time.Duration { return d }, History: reconciler.NewHistory(),
 		}
 		quick := *full

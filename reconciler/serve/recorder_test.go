@@ -34,7 +34,7 @@ func passOver(t *testing.T, history *reconciler.History, pools ...*ippool.Pool) 
 	for _, p := range pools {
 		c.pools[p.Name] = p
 	}
-	r := &reconciler.Reconciler{Source: view{c, true}, Writer: c, Clock: clock.RealClock{},
+	r := &reconciler.Reconciler{Source: view{c, true}, Leases: c, Clock: clock.RealClock{},
 		Log: slog.New(slog.DiscardHandler), History: history,
 		Options: reconciler.Options{ConfirmAfter: time.Hour, PodsComplete: true}}
 	out, _, err := r.Pass(context.Background(), nil)

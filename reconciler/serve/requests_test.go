@@ -101,7 +101,7 @@ func TestBackOff_PoolThatChangesAllTheTime(t *testing.T) {
 	c := newCluster()
 	serving(t, c, reconciler.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
 		var holds []time.Time
-		s.Quick.Writer = busy{c, &holds}
+		s.Quick.Leases = busy{c, &holds}
 		var refs []string
 		for i := range 14 { // a pool that leaks continuously
 			refs = append(refs, fmt.Sprint("default/gone-", i))

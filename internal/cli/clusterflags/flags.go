@@ -165,7 +165,7 @@ func (o *Flags) Connect(component string, log *slog.Logger) (
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	r.Source, r.Writer, r.WithoutRestoreStore = cluster, cluster, o.WithoutLease
+	r.Source, r.Leases, r.WithoutRestoreStore = cluster, cluster, o.WithoutLease
 	r.BreakerStore, r.RestoreStore, r.PassStore = cluster.BreakerStore(), cluster.RestoreStore(), cluster.PassStore()
 	return r, cluster, config, nil
 }
