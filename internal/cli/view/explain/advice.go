@@ -81,7 +81,7 @@ func (a *answer) unsupportedPool(it *judge.Item) string {
 // nameCorrection adds the pool in which --repair corrects an allocation of an address that another pod or sandbox
 // carries. Where it cannot, it adds the pod that carries the address.
 func (a *answer) nameCorrection(it *judge.Item, names map[string]string) {
-	for _, f := range a.j.Findings {
+	for _, f := range a.whole.Findings {
 		if f.IP == it.Text() && f.Pool == names["pool"] && f.CanRepair() && f.Kind == judge.Misrecorded {
 			names["repairpool"] = f.Pool
 			return
@@ -178,7 +178,7 @@ func (a *answer) adviseFinding(f judge.Finding) []view.Advice {
 // nameUnheld returns the entry of the advice on a phantom of which no pool records an address, and adds the address and
 // the pool.
 func (a *answer) nameUnheld(phantom judge.Finding, names map[string]string) string {
-	for _, f := range a.j.Findings {
+	for _, f := range a.whole.Findings {
 		isSame := slices.Contains(phantom.Unheld, f.IP) && slices.Equal(f.ContainerIDs, phantom.ContainerIDs)
 		if f.Kind == judge.Unrecorded && isSame && f.CanRepair() {
 			names["ip"], names["pool"] = f.IP, f.Pool

@@ -14,7 +14,7 @@ func Conflicts(j *judge.Judgement, most int) []view.Conflict {
 	of := *j
 	of.Findings = lists.Filter(j.Findings, func(f judge.Finding) bool { return f.Kind == judge.Conflict })
 	of.Findings = of.Findings[:min(len(of.Findings), most)]
-	a := &answer{j: j, sandboxes: sandboxes(j.Observation), Picked: &view.Picked{Judgement: &of}}
+	a := &answer{whole: j, sandboxes: sandboxes(j.Observation), Picked: &view.Picked{Judgement: &of}}
 	return lists.Map(a.conflictsOf(), func(c *conflict) view.Conflict { return c.Conflict })
 }
 

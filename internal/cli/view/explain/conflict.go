@@ -140,7 +140,7 @@ func (a *answer) partyOf(name types.NamespacedName, uid string, known view.Confl
 func (a *answer) findNamed(c *conflict) {
 	addr, _ := netip.ParseAddr(c.IP)
 	isHere := func(pool string) bool { return c.Pool == "" || slices.Contains(strings.Split(c.Pool, ","), pool) }
-	for _, it := range a.j.Allocations {
+	for _, it := range a.whole.Allocations {
 		if it.Address() != addr || !isHere(it.Object()) {
 			continue
 		}
@@ -154,7 +154,7 @@ func (a *answer) findNamed(c *conflict) {
 	if c.Recorded != "" {
 		return
 	}
-	for _, f := range a.j.Findings {
+	for _, f := range a.whole.Findings {
 		if f.Kind != judge.Unrecorded || f.IP != c.IP || !isHere(f.Pool) || !f.CanRepair() {
 			continue
 		}

@@ -31,7 +31,7 @@ type Question struct {
 type answer struct {
 	*view.Picked // about the subject
 	q            Question
-	j            *judge.Judgement
+	whole        *judge.Judgement        // before the filter
 	pools        *usage.Pools            // of the judgement
 	sandboxes    []view.ExplainedSandbox // of all reports
 	d            *view.ExplainReport
@@ -53,7 +53,7 @@ func NewReport(q Question) *view.ExplainReport {
 	if q.Filter == nil {
 		q.Filter = pick(j, q.Subject, d.Pods, boxes)
 	}
-	a := &answer{q: q, j: j, pools: pools, sandboxes: boxes, d: d, Picked: view.Pick(q.Result, *q.Filter),
+	a := &answer{q: q, whole: j, pools: pools, sandboxes: boxes, d: d, Picked: view.Pick(q.Result, *q.Filter),
 		conflicts: map[string]bool{}}
 	for _, f := range j.Findings {
 		a.conflicts[f.IP] = a.conflicts[f.IP] || f.Kind == judge.Conflict
@@ -95,7 +95,7 @@ func NewReport(q Question) *view.ExplainReport {
 // report has the addresses of whereabouts only.
 func (a *answer) denies(c carrier, addr netip.Addr) bool {
 	pod := a.Observation.Pods[nameOf(c.Name)]
-	return c.definition != nil && pod != nil && a.j.Index().Denies(pod, addr)
+	return c.definition != nil && pod != nil && a.whole.Index().Denies(pod, addr)
 }
 
 func (a *answer) found() bool {
@@ -116,7 +116,7 @@ func (a *answer) missing() (steps []view.Advice) {
 	add := func(format string, args ...any) { d.Missing = append(d.Missing, fmt.Sprintf(format, args...)) }
 	switch {
 	case s.Kind == Address && len(d.Items) == 0:
-		for _, row := range addresses(a.j, a.pools, []netip.Addr{s.Address}) {
+		for _, row := range addresses(a.whole, a.pools, []netip.Addr{s.Address}) {
 			if row.Pool == "" {
 				add("%s is in the range of no pool (%s), and has no reservation.", s.Address, row.State)
 				continue
@@ -144,7 +144,7 @@ func (a *answer) missing() (steps []view.Advice) {
 		add("Node %s is unknown: it has no Node object and no report, and no recorded sandbox may run there.", s.Name)
 	case s.Kind == Pool:
 		add("%s does not exist. whereabouts creates a pool at the first ADD of its network.", s)
-		for _, f := range a.j.Findings {
+		for _, f := range a.whole.Findings {
 			if f.Repair != nil && f.Repair.NewPool && s.isPool(f.Repair.Pool) {
 				add("%s.", f.Message)
 			}

@@ -1,0 +1,115 @@
+package view
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+)
+
+func TestFailOn_Check(t *testing.T) {
+	for _, c := range []struct {
+		words string
+		f     Filter
+		want  bool
+	}{
+		{"", Filter{}, true},
+		{"", Filter{Pools: []string{"none"}}, false},
+		{"", Filter{Reasons: []string{"Malformed"}}, true},
+		{"none", Filter{}, false},
+		{"Conflict,Unrecorded", Filter{}, false},
+		{"Conflict,phantom", Filter{}, true},
+		{"stale", Filter{}, true},
+		{"stale", Filter{PodNamespaces: []string{"prod"}}, false},
+		{"Held", Filter{PodNamespaces: []string{"prod"}}, true},
+		{"PodFinished", Filter{}, false},
+		{"Malformed", Filter{}, true},
+	} {
+		on, err := NewFailOn(strings.FieldsFunc(c.words, func(r rune) bool { return r == ',' }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := on.Fails(ofCheck(t, c.f)); got != c.want {
+			t.Errorf("--fail-on %q, %+v: %v, want %v", c.words, c.f, got, c.want)
+		}
+	}
+}
+
+// That nothing is found is not all-clear while it cannot be known.
+func TestFailOn_UnknownFindings(t *testing.T) {
+	o := Observe(UsualPool, UsualPod(Carrying("10.0.0.5")))
+	o.NADs = judge.Unknown[map[types.NamespacedName]*ippool.NAD](errors.New("forbidden"))
+	j := Judged(o, judge.Policy{})
+	for _, c := range []struct {
+		words []string
+		f     Filter
+		want  bool
+	}{
+		{nil, Filter{}, true},
+		{nil, Filter{Verdicts: []judge.Verdict{judge.Stale}}, false},
+		{nil, Filter{Reasons: []string{"Phantom"}}, false},
+		{[]string{"none"}, Filter{}, false},
+		{[]string{"Conflict"}, Filter{}, true},
+		{[]string{"Phantom", "Stale"}, Filter{}, false},
+	} {
+		on, err := NewFailOn(c.words)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := on.Fails(NewCheckReport(PlannedResult(j, &reconciler.Plan{}), c.f)); got != c.want {
+			t.Errorf("--fail-on %q, %+v: %v, want %v", c.words, c.f, got, c.want)
+		}
+	}
+}
+
+// With --fail-on a run that only has to wait does not fail, for example that of a CronJob.
+func TestFailOn_Run(t *testing.T) {
+	j := several()
+	for _, c := range []struct {
+		words []string
+		why   reconciler.Refusal
+		want  bool
+	}{
+		{nil, reconciler.AwaitingConfirmation, true},
+		{[]string{"Breaker", "writefailed"}, reconciler.AwaitingConfirmation, false},
+		{[]string{"Breaker", "writefailed"}, reconciler.WriteFailed, true},
+		{[]string{"Breaker", "writefailed"}, reconciler.Breaker, true},
+		{[]string{"Breaker", "writefailed"}, reconciler.Paused, false},
+	} {
+		on, err := NewFailOn(c.words)
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused := reconciler.Refused{Item: j.Allocations[0], Gate: reconciler.Gate{Why: c.why}}
+		out := &reconciler.Result{Judgement: j, Refused: []reconciler.Refused{refused}}
+		if got := on.FailsRun(NewRunReport(out, false, Filter{})); got != c.want {
+			t.Errorf("--fail-on %q, refused for %s: %v, want %v", c.words, c.why, got, c.want)
+		}
+	}
+}
+
+// An item fails the command by the refusal that the output has.
+func TestFailOn_WaitingItemThatTheBreakerWouldRefuse(t *testing.T) {
+	j := several()
+	x := reconciler.Refused{
+		Item: j.Allocations[0],
+		Gate: reconciler.Gate{Why: reconciler.AwaitingConfirmation, At: j.Observation.Now},
+		Also: []reconciler.Gate{{Why: reconciler.Breaker}},
+	}
+	r := NewCheckReport(PlannedResult(j, &reconciler.Plan{Refused: []reconciler.Refused{x}}), Filter{})
+	for word, want := range map[string]bool{"Breaker": true, "AwaitingConfirmation": false, "Paused": false} {
+		on, err := NewFailOn([]string{word})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := on.Fails(r); got != want {
+			t.Errorf("--fail-on %s: %v, want %v", word, got, want)
+		}
+	}
+}

@@ -1,0 +1,32 @@
+package view
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+)
+
+func TestGates_TimedGatesAreOne(t *testing.T) {
+	at := func(d time.Duration) reconciler.Refused {
+		return reconciler.Refused{Item: several().Allocations[0],
+			Gate: reconciler.Gate{Why: reconciler.AwaitingConfirmation, Detail: d.String(), At: Now.Add(d)}}
+	}
+	paused := reconciler.Gate{Why: reconciler.Paused, Detail: "pool p is paused", Pool: "kube-system/p"}
+	both := at(time.Hour)
+	both.Gate, both.Also = paused, []reconciler.Gate{both.Gate}
+	got := gatesOf([]reconciler.Gate{paused}, []reconciler.Refused{at(time.Minute), both, at(30 * time.Minute)})
+	if len(got) != 2 || got[0].Refusal != reconciler.Paused || got[0].Count != 1 || got[1].Count != 3 ||
+		!got[1].FirstReleasableAt.Equal(Now.Add(time.Minute)) || !got[1].LastReleasableAt.Equal(Now.Add(time.Hour)) {
+		t.Errorf("got %+v", got)
+	}
+	const want = "the verdicts are confirmed from 2026-11-20T10:01:00Z to 2026-11-20T11:00:00Z " +
+		"unless something contradicts them"
+	if got[1].Detail != want {
+		t.Errorf("got %s", got[1].Detail)
+	}
+	if !both.At().IsZero() || !at(time.Minute).At().Equal(Now.Add(time.Minute)) {
+		t.Error("what is paused is released when somebody ends that, and not by itself")
+	}
+}
