@@ -18,8 +18,8 @@ type leaseChecker interface {
 
 // Plan returns what a pass would release from a judgement, and the gates against the rest. It writes nothing. Like a
 // pass, it takes over the releases that other processes have counted.
-func (r *Reconciler) Plan(ctx context.Context, j *judge.Judgement) *Plan {
-	plan := r.History.plan(j, r.Options)
+func (r *Reconciler) Plan(ctx context.Context, j *judge.Assessment) *Plan {
+	plan := r.History.plan(j.Judgement, r.Options)
 	r.countInWindow(ctx, j, plan, true)
 	r.forecast(ctx, j, plan)
 	r.checkLeases(ctx, plan)
@@ -27,7 +27,7 @@ func (r *Reconciler) Plan(ctx context.Context, j *judge.Judgement) *Plan {
 }
 
 // forecast adds the breaker to the gates of items that await confirmation, if all of them together are too many.
-func (r *Reconciler) forecast(ctx context.Context, j *judge.Judgement, plan *Plan) {
+func (r *Reconciler) forecast(ctx context.Context, j *judge.Assessment, plan *Plan) {
 	var waits []*Refused
 	var at time.Time
 	for i := range plan.Refused {

@@ -79,8 +79,8 @@ func TestHistory_CopyIsReadBesideLaterPasses(t *testing.T) {
 		o := Observe(parts...)
 		o.Past = h
 		j := Judged(o, judge.Policy{})
-		h.Remember(j)
-		return j
+		h.Remember(j.Judgement)
+		return j.Judgement
 	}
 	parts := []Part{UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1"), FreshReport("worker-1",
 		Sandbox("box-1", UsualUID))}
@@ -113,8 +113,8 @@ func TestHistory_ForgetsMissingItems(t *testing.T) {
 		o := Observe(parts...)
 		o.Past = h
 		j := Judged(o, judge.Policy{})
-		h.Remember(j)
-		h.plan(j, Options{ConfirmAfter: time.Hour})
+		h.Remember(j.Judgement)
+		h.plan(j.Judgement, Options{ConfirmAfter: time.Hour})
 	}
 	for i := range 20 {
 		var entries []Allocation

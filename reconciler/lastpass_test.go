@@ -25,7 +25,8 @@ func recorded(t *testing.T, s *memoryStore) *PassRecord {
 }
 
 func observedAt(at time.Duration) *Result {
-	return &Result{Judgement: &judge.Judgement{Observation: &judge.Observation{Now: Now.Add(at)}}}
+	j := &judge.Judgement{Observation: &judge.Observation{Now: Now.Add(at)}}
+	return &Result{Assessment: &judge.Assessment{Judgement: j}}
 }
 
 func TestRecordPass(t *testing.T) {
@@ -137,7 +138,7 @@ func TestResult_Needs(t *testing.T) {
 			WithAddress("10.0.0.5", ""), NotReady(Closed)))}, false},
 	} {
 		o := Observe(c.parts...)
-		out := &Result{Judgement: Judged(o, judge.Policy{})}
+		out := &Result{Assessment: Judged(o, judge.Policy{})}
 		if got := out.Needs(ReportOf(o, "worker-9")); got != c.want {
 			t.Errorf("%s: needed %v, want %v", says, got, c.want)
 		}

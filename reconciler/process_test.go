@@ -53,7 +53,7 @@ func (p *process) pass(after time.Duration, parts ...Part) *Plan {
 		p.t.Fatal(err)
 	}
 	p.saveRestore(p.t.Context(), p.next.Observation)
-	return p.History.plan(j, p.Options)
+	return p.History.plan(j.Judgement, p.Options)
 }
 
 // restarted returns the next process, which remembers nothing.

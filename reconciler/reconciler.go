@@ -53,7 +53,7 @@ const (
 const timeOfDay = "15:04:05 UTC" // a layout
 
 // Check observes and judges once.
-func (r *Reconciler) Check(ctx context.Context) (*judge.Judgement, error) {
+func (r *Reconciler) Check(ctx context.Context) (*judge.Assessment, error) {
 	r.progress("Reading the cluster")
 	fenced := r.fencedSince()
 	o, err := r.Source.List(ctx)
@@ -77,9 +77,9 @@ func (r *Reconciler) Check(ctx context.Context) (*judge.Judgement, error) {
 	r.History.checkRevision(o)
 	r.History.restore.noteDoubts(o)
 	r.History.noteRestores(o) // before it is judged: a restore makes taints doubtful
-	j := judge.Judge(o, r.History, r.Options.judgePolicy())
-	r.History.Remember(j)
-	j.Restore = r.History.restoreState(j)
+	j := judge.Assess(judge.Judge(o, r.History, r.Options.judgePolicy()))
+	r.History.Remember(j.Judgement)
+	j.Restore = r.History.restoreState(j.Judgement)
 	j.Recheck = EarliestNonZero(j.Recheck, r.History.restore.nextTimeout(o.Now))
 	return j, nil
 }
@@ -177,7 +177,7 @@ func (r *Reconciler) Pass(ctx context.Context, ready func(*judge.Item) bool) (*R
 	r.saveRestore(ctx, j.Observation)
 	plan, done, attempts := r.releasePlanned(ctx, j, ready)
 	out := &Result{
-		Judgement: j, CommonGates: plan.CommonGates, Released: done.released, Delays: done.delays,
+		Assessment: j, CommonGates: plan.CommonGates, Released: done.released, Delays: done.delays,
 		Refused: uniqueRefused(slices.Concat(done.refused, plan.Refused)), Oldest: r.History.oldestStale,
 		Attempts: attempts, CheckDuration: took,
 	}
@@ -196,9 +196,9 @@ func (r *Reconciler) Pass(ctx context.Context, ready func(*judge.Item) bool) (*R
 
 // releasePlanned releases what a plan for the judgement allows. attempts is how many items had a second check.
 func (r *Reconciler) releasePlanned(
-	ctx context.Context, j *judge.Judgement, ready func(*judge.Item) bool,
+	ctx context.Context, j *judge.Assessment, ready func(*judge.Item) bool,
 ) (plan *Plan, done executed, attempts int) {
-	plan = r.History.plan(j, r.Options)
+	plan = r.History.plan(j.Judgement, r.Options)
 	if ready != nil {
 		plan.Release = slices.DeleteFunc(plan.Release, func(it *judge.Item) bool { return !ready(it) })
 	}

@@ -28,10 +28,10 @@ func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 		}
 		if r.Options.DryRun {
 			p := r.History.planRepairs(j, r.Options)
-			return &Result{Judgement: j, ToRepair: p.total, Unrepaired: p.refused}, time.Time{}, 0, nil
+			return &Result{Assessment: j, ToRepair: p.total, Unrepaired: p.refused}, time.Time{}, 0, nil
 		}
 		done := r.repair(ctx, j)
-		out = &Result{Judgement: j, Repaired: done.repaired, Unrepaired: done.unrepaired, ToRepair: done.remaining}
+		out = &Result{Assessment: j, Repaired: done.repaired, Unrepaired: done.unrepaired, ToRepair: done.remaining}
 		next, atMost, late = done.next, recheckEvery, nil
 		if fenced := j.Observation.FencedSince; !fenced.IsZero() {
 			atMost = recoverEvery

@@ -50,7 +50,7 @@ type repairOutcome struct {
 }
 
 // repair repairs the findings that are due.
-func (r *Reconciler) repair(ctx context.Context, j *judge.Judgement) repairOutcome {
+func (r *Reconciler) repair(ctx context.Context, j *judge.Assessment) repairOutcome {
 	p := r.History.planRepairs(j, r.Options)
 	slices.SortStableFunc(p.due, allocationsFirst)
 	r.History.repairs = p.firstFound
@@ -107,7 +107,8 @@ func (e repairs) judge(todo []*change) (still checkedChanges) {
 			reservations = append(reservations, c.finding.Repair.Address)
 		}
 	}
-	found := e.x.FindingsAt(entries, reservations)
+	j := e.x.JudgeAddresses(slices.Concat(entries, reservations))
+	found := judge.FindingsAt(j, entries, reservations)
 	for i := range found {
 		f := &found[i]
 		if f.Repair == nil {
@@ -174,7 +175,7 @@ type repairPlan struct {
 }
 
 // planRepairs picks the findings that may be repaired now. It changes nothing.
-func (h *History) planRepairs(j *judge.Judgement, opts Options) *repairPlan {
+func (h *History) planRepairs(j *judge.Assessment, opts Options) *repairPlan {
 	p := h.dueRepairs(j, opts)
 	if opts.AllowMassRepair {
 		return p
@@ -190,7 +191,7 @@ func (h *History) planRepairs(j *judge.Judgement, opts Options) *repairPlan {
 }
 
 // dueRepairs picks the findings that have stood for long enough.
-func (h *History) dueRepairs(j *judge.Judgement, opts Options) *repairPlan {
+func (h *History) dueRepairs(j *judge.Assessment, opts Options) *repairPlan {
 	o, p := j.Observation, &repairPlan{firstFound: map[string]time.Time{}}
 	for i := range j.Findings {
 		f := &j.Findings[i]
@@ -223,7 +224,7 @@ func (h *History) dueRepairs(j *judge.Judgement, opts Options) *repairPlan {
 }
 
 // plannedRepairs are the findings that --repair would repair, and those that the breaker refuses.
-func (h *History) plannedRepairs(j *judge.Judgement, opts Options) ([]judge.Finding, []Unrepaired) {
+func (h *History) plannedRepairs(j *judge.Assessment, opts Options) ([]judge.Finding, []Unrepaired) {
 	p := h.planRepairs(j, opts)
 	found := make([]judge.Finding, 0, len(p.due))
 	for _, c := range p.due {
@@ -258,7 +259,7 @@ func (h *History) forgetRepairs(now time.Time) {
 }
 
 // limitRepairs refuses repairs for which no pod in the API asks, where they are too many.
-func (h *History) limitRepairs(j *judge.Judgement, due []*change) (allowed, refused []*change, why []Unrepaired) {
+func (h *History) limitRepairs(j *judge.Assessment, due []*change) (allowed, refused []*change, why []Unrepaired) {
 	if len(due) == 0 {
 		return nil, nil, nil
 	}
@@ -297,7 +298,7 @@ const restoreNoteFor = 24 * time.Hour
 
 // isRestoreRecent reports whether etcd was restored within a day. This process must have detected it, or the agents of
 // most nodes report it: a single agent does not raise the limits.
-func (h *History) isRestoreRecent(j *judge.Judgement) bool {
+func (h *History) isRestoreRecent(j *judge.Assessment) bool {
 	now, r, reporters := j.Observation.Now, &h.restore, 0
 	for _, report := range j.Observation.Reports.Or(nil) {
 		if now.Sub(report.RestoreDetectedAt) <= restoreNoteFor {

@@ -197,7 +197,7 @@ func TestRestore_DetectingPassAwaitsEveryNode(t *testing.T) {
 	}
 	p.pass(0, both(0), revision(100))
 	p.pass(minute, both(young), revision(90))
-	state := p.History.restoreState(Judged(p.next, judge.Policy{}))
+	state := p.History.restoreState(Judged(p.next, judge.Policy{}).Judgement)
 	if got := strings.Join(state.Awaiting, ", "); got != "worker-1, worker-2" {
 		t.Errorf("awaited are %q", got)
 	}

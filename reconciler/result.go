@@ -10,7 +10,7 @@ import (
 
 // Result is what passes observed and did. It is a value: nothing changes it once it is built.
 type Result struct {
-	*judge.Judgement
+	*judge.Assessment
 	Released    []*judge.Item
 	Delays      []Delay // those of the released items, where known
 	Refused     []Refused
@@ -72,9 +72,16 @@ func (out *Result) ended() *Result {
 
 // withWarning is the result with another warning of its observation.
 func (out *Result) withWarning(text string) *Result {
-	all, j, o := *out, *out.Judgement, *out.Observation
+	j, o := *out.Judgement, *out.Observation
 	o.Warnings = append(slices.Clip(o.Warnings), text)
-	j.Observation, all.Judgement = &o, &j
+	j.Observation = &o
+	return out.with(&j)
+}
+
+// with is the result with another judgement, and the same findings.
+func (out *Result) with(j *judge.Judgement) *Result {
+	all, a := *out, *out.Assessment
+	a.Judgement, all.Assessment = j, &a
 	return &all
 }
 
@@ -83,7 +90,7 @@ func (out *Result) withReleased() *Result {
 	if len(out.Released) == 0 {
 		return out
 	}
-	all, j := *out, *out.Judgement
+	j := *out.Judgement
 	j.Allocations, j.Reservations = slices.Clip(j.Allocations), slices.Clip(j.Reservations)
 	has := idsOf(slices.Concat(j.Allocations, j.Reservations))
 	for _, it := range out.Released {
@@ -98,8 +105,7 @@ func (out *Result) withReleased() *Result {
 	}
 	j.Allocations = slices.SortedStableFunc(slices.Values(j.Allocations), judge.ByPlace)
 	j.Reservations = slices.SortedStableFunc(slices.Values(j.Reservations), judge.ByPlace)
-	all.Judgement = &j
-	return &all
+	return out.with(&j)
 }
 
 // uniqueRefused are the refusals without those of an item that has one already.

@@ -170,12 +170,12 @@ func dryRunOf(ctx context.Context, r *reconciler.Reconciler) (*reconciler.Result
 
 // printRun prints the document of run or apply, which fails by --fail-on.
 func (o *options) printRun(ctx context.Context, out *reconciler.Result, d *view.RunReport) error {
-	return o.printJudged(ctx, out.Judgement, o.fails.FailsRun(d), o.runAnswer(out.Judgement, d))
+	return o.printJudged(ctx, out.Assessment, o.fails.FailsRun(d), o.runAnswer(out.Assessment, d))
 }
 
 // printJudged prints an answer about a judgement. A filter that names nothing is an error at the end of a run, since it
 // may have released other items.
-func (o *options) printJudged(ctx context.Context, j *judge.Judgement, fails bool, a answer) error {
+func (o *options) printJudged(ctx context.Context, j *judge.Assessment, fails bool, a answer) error {
 	err := cmp.Or(o.print(ctx, a), o.checkNames(j.Observation))
 	if err == nil && fails {
 		return errUnresolved
@@ -183,7 +183,7 @@ func (o *options) printJudged(ctx context.Context, j *judge.Judgement, fails boo
 	return err
 }
 
-func (o *options) checkAnswer(j *judge.Judgement, d *view.CheckReport) answer {
+func (o *options) checkAnswer(j *judge.Assessment, d *view.CheckReport) answer {
 	return answer{document: d, notes: d.Notes, names: func() []string { return d.Addresses(o.all) },
 		screen: func(s *screen.Screen) {
 			s.Check(d)
@@ -191,7 +191,7 @@ func (o *options) checkAnswer(j *judge.Judgement, d *view.CheckReport) answer {
 		}}
 }
 
-func (o *options) runAnswer(j *judge.Judgement, d *view.RunReport) answer {
+func (o *options) runAnswer(j *judge.Assessment, d *view.RunReport) answer {
 	return answer{document: d, notes: d.Notes, names: func() []string { return d.Addresses(o.DryRun) },
 		screen: func(s *screen.Screen) {
 			s.Run(d)
@@ -200,7 +200,7 @@ func (o *options) runAnswer(j *judge.Judgement, d *view.RunReport) answer {
 }
 
 // adviseOnNodes writes the steps that end what nodes hold.
-func (o *options) adviseOnNodes(s *screen.Screen, j *judge.Judgement, d *view.CheckReport) {
+func (o *options) adviseOnNodes(s *screen.Screen, j *judge.Assessment, d *view.CheckReport) {
 	if !s.NoHeaders {
 		s.Advice(explain.NodeSteps(o.advisor(), j, d.Findings))
 	}
@@ -242,7 +242,7 @@ Exit code 0: no ! and no ✗; 1: there are; 2: the cluster could not be read.`,
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			d := view.NewStatusReport(probe.Now, explain.CompleteStatus(o.advisor(), probe.Judgement, lines))
+			d := view.NewStatusReport(probe.Now, explain.CompleteStatus(o.advisor(), probe.Assessment, lines))
 			return o.print(ctx, answer{
 				document: d, names: d.IDs, isUnresolved: d.Level != view.LevelOK,
 				screen: func(s *screen.Screen) { s.Status(d) },

@@ -199,7 +199,7 @@ func (o *options) explainFile(ctx context.Context, file string) error {
 
 // explainJudged answers a question about a judgement. The question has the subject, and what to pick of it.
 func (o *options) explainJudged(
-	ctx context.Context, r *reconciler.Reconciler, j *judge.Judgement, q explain.Question,
+	ctx context.Context, r *reconciler.Reconciler, j *judge.Assessment, q explain.Question,
 ) *view.ExplainReport {
 	q.Result, q.Advisor, q.Snapshot = view.PlannedResult(j, r.Plan(ctx, j)), o.advisor(), o.snapshot != ""
 	recent, err := r.Breaker(ctx, j)

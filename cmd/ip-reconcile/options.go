@@ -132,7 +132,7 @@ func (o *options) addWithoutNode(f *pflag.FlagSet, logLevel string) {
 	o.printing.add(f)
 }
 
-func (o *options) judge(ctx context.Context) (*reconciler.Reconciler, *judge.Judgement, error) {
+func (o *options) judge(ctx context.Context) (*reconciler.Reconciler, *judge.Assessment, error) {
 	r, _, err := o.reconciler(ctx)
 	if err != nil {
 		return nil, nil, err

@@ -28,7 +28,7 @@ type byHand struct {
 	namespace             string
 	subjects              []explain.Subject
 
-	j        *judge.Judgement
+	j        *judge.Assessment
 	selected []*judge.Item
 	missing  []string // a sentence for each subject that names no item
 }
@@ -116,7 +116,7 @@ func (o *byHand) parse(args []string) error {
 }
 
 // selects returns what reports whether an item is asked for: of a node or a pool what is in use is not.
-func selects(s explain.Subject, j *judge.Judgement) func(*judge.Item) bool {
+func selects(s explain.Subject, j *judge.Assessment) func(*judge.Item) bool {
 	is := s.Selects(j)
 	if s.Kind != explain.Node && s.Kind != explain.Pool {
 		return is
@@ -200,7 +200,7 @@ func (o *byHand) release(ctx context.Context) error {
 		}
 	}
 	remains := func(it *judge.Item) bool { return !isReleased[it.ID()] }
-	a := o.runAnswer(out.Judgement, view.NewRunReport(out, false, o.filter))
+	a := o.runAnswer(out.Assessment, view.NewRunReport(out, false, o.filter))
 	a.isUnresolved = len(o.missing) > 0 || slices.ContainsFunc(o.selected, remains)
 	return o.print(ctx, a)
 }
@@ -226,7 +226,7 @@ func (o *byHand) consent(ctx context.Context, r *reconciler.Reconciler) error {
 	if err != nil {
 		return err
 	}
-	a := o.runAnswer(out.Judgement, view.NewRunReport(out, true, o.filter))
+	a := o.runAnswer(out.Assessment, view.NewRunReport(out, true, o.filter))
 	a.isUnresolved = true
 	return o.print(ctx, a)
 }
@@ -257,7 +257,7 @@ func (o *byHand) show(ctx context.Context, r *reconciler.Reconciler) (releases b
 	case len(can) == 0:
 		fmt.Fprintln(o.err, "Nothing that was selected can be released.")
 		if !o.DryRun {
-			r.Decline(&reconciler.Result{Judgement: o.j, Refused: r.Plan(ctx, o.j).Refused})
+			r.Decline(&reconciler.Result{Assessment: o.j, Refused: r.Plan(ctx, o.j).Refused})
 		}
 	case o.DryRun:
 		fmt.Fprintf(o.err, "Dry run: nothing is released. %s can be released.\n", counts)

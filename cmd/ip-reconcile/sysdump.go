@@ -99,11 +99,11 @@ func (o *options) dump(ctx context.Context, file io.Writer, redact bool) (*sysdu
 	o.progress.Say("Collecting objects, logs and metrics")
 	cluster.Copies = &kube.Copies{Reduce: snapshot.Reduce}
 	lines := probe.Lines(ctx, r, cluster)
-	if probe.Judgement != nil && !o.continues(ctx, len(probe.Observation.Nodes.Or(nil))) {
+	if probe.Assessment != nil && !o.continues(ctx, len(probe.Observation.Nodes.Or(nil))) {
 		return nil, errors.New("stopped: nothing was written")
 	}
 	d := sysdump.New(file, view.NewHeader(view.KindSysdump, probe.Version, o.cluster, probe.Now))
-	if d.Manifest.Redacted = redact; probe.Judgement == nil {
+	if d.Manifest.Redacted = redact; probe.Assessment == nil {
 		d.Add("objects", nil, probe.Unjudged)
 	} else {
 		d.Objects(probe.Observation, func(resource string) snapshot.List {

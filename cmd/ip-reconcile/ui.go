@@ -145,8 +145,8 @@ func (o *options) view(ctx context.Context, r *reconciler.Reconciler, cluster *k
 	if probe.Unjudged != nil {
 		return nil, probe.Unjudged
 	}
-	recent, err := r.Breaker(ctx, probe.Judgement)
-	v.Result, v.History = view.PlannedResult(probe.Judgement, probe.Plan), clusterflags.History(cluster).Lines
+	recent, err := r.Breaker(ctx, probe.Assessment)
+	v.Result, v.History = view.PlannedResult(probe.Assessment, probe.Plan), clusterflags.History(cluster).Lines
 	v.Status = func(context.Context) []view.StatusLine { return lines }
 	v.Breaker = func(context.Context) (reconciler.BreakerState, error) { return recent, err }
 	return v, nil
@@ -165,12 +165,12 @@ func newPassPage(o *servecmd.Options, cluster *kube.Cluster, core kubernetes.Int
 		}
 		plan := &reconciler.Plan{Refused: out.Refused, CommonGates: out.CommonGates}
 		page.Show(&ui.View{
-			Result: view.PlannedResult(out.Judgement, plan), ConfirmAfter: o.ConfirmAfter,
+			Result: view.PlannedResult(out.Assessment, plan), ConfirmAfter: o.ConfirmAfter,
 			History: clusterflags.History(cluster).Lines,
 			Advisor: advice.Advisor{Program: commandName(), Namespace: o.Namespace()},
 			Cluster: view.Cluster{Server: host},
 			Status: func(ctx context.Context) []view.StatusLine {
-				return statuscmd.OfJudgement(ctx, out.Judgement, plan, &o.Common, core)
+				return statuscmd.OfJudgement(ctx, out.Assessment, plan, &o.Common, core)
 			},
 			Breaker: func(ctx context.Context) (reconciler.BreakerState, error) {
 				l, err := core.CoordinationV1().Leases(o.Namespace()).Get(ctx, kube.OwnLease, metav1.GetOptions{})

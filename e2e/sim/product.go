@@ -182,7 +182,7 @@ func (s *Simulation) check() {
 				s.fail("the check failed: %v", err)
 				return
 			}
-			s.last, s.lastAt = &reconciler.Result{Judgement: j}, time.Now()
+			s.last, s.lastAt = &reconciler.Result{Assessment: j}, time.Now()
 			s.cover(s.last)
 		})
 	})
@@ -208,7 +208,7 @@ func (s *Simulation) passed(r *replica, began time.Time, out *reconciler.Result,
 		if s.plan.Log != nil {
 			s.say("%s: a pass: %d released, %d refused, %d repaired, %d not, %d to repair; %d findings", r.as.name,
 				len(out.Released), len(out.Refused), len(out.Repaired), len(out.Unrepaired), out.ToRepair,
-				len(out.Judgement.Findings))
+				len(out.Assessment.Findings))
 		}
 		s.count("pass")
 		s.checkResult(r, began, out)

@@ -160,7 +160,7 @@ func (s *Simulation) keptForAnother() string {
 			has[n.reservation(n.address(slot))] = true
 		}
 	}
-	for _, it := range s.last.Judgement.Reservations {
+	for _, it := range s.last.Assessment.Reservations {
 		k := fakeapi.At(fakeapi.Reservations, it.Reservation.Namespace, it.Reservation.Name)
 		if len(it.Related()) > 0 && !has[k] && s.api.Get(k) != nil {
 			return k.Name
@@ -175,7 +175,7 @@ func (s *Simulation) givenTwiceOnPurpose() string {
 	if s.last == nil || !s.plan.Unchecked {
 		return ""
 	}
-	for _, f := range s.last.Judgement.Findings {
+	for _, f := range s.last.Assessment.Findings {
 		if f.Kind == judge.Conflict && !s.carriedWithoutEntry(f.IP) && !s.isInTwoSlices(f.IP) {
 			return f.IP
 		}
@@ -227,7 +227,7 @@ func (s *Simulation) itemOf(l leaked) *judge.Item {
 	if s.last == nil {
 		return nil
 	}
-	for _, it := range s.last.Judgement.Allocations {
+	for _, it := range s.last.Assessment.Allocations {
 		if it.Pool.Name == l.net.pool.Name && it.Allocation.Key == l.slot {
 			return it
 		}
@@ -254,7 +254,7 @@ func (s *Simulation) awaitsTheEarly() bool {
 	// What the last pass holds for a node that has just joined is not refused, and waits all the same.
 	return s.last.Restore != nil && len(s.last.Restore.Awaiting) > 0 &&
 		!slices.ContainsFunc(s.last.Restore.Awaiting, func(name string) bool {
-			nodes := s.last.Judgement.Observation.Nodes.Or(nil)
+			nodes := s.last.Assessment.Observation.Nodes.Or(nil)
 			return !isEarly(name) && nodes[name] == nil // one that exists and has not reported
 		})
 }
@@ -344,8 +344,8 @@ func (s *Simulation) whyUnrepaired() string {
 		return "no pass names it"
 	}
 	text := fmt.Sprintf("%s ago, to repair %d", time.Since(s.lastAt), s.last.ToRepair)
-	for i := range s.last.Judgement.Findings {
-		text += "; " + s.last.Judgement.Findings[i].Message
+	for i := range s.last.Assessment.Findings {
+		text += "; " + s.last.Assessment.Findings[i].Message
 	}
 	for i := range s.last.Unrepaired {
 		text += fmt.Sprintf("; not repaired: %+v", s.last.Unrepaired[i])
@@ -369,10 +369,10 @@ func (s *Simulation) whyKept(l leaked) string {
 
 // cover counts the results of a pass.
 func (s *Simulation) cover(out *reconciler.Result) {
-	if out == nil || out.Judgement == nil {
+	if out == nil || out.Assessment == nil {
 		return
 	}
-	for _, items := range [][]*judge.Item{out.Judgement.Allocations, out.Judgement.Reservations} {
+	for _, items := range [][]*judge.Item{out.Assessment.Allocations, out.Assessment.Reservations} {
 		for _, it := range items {
 			s.count("row " + it.RuleID())
 		}
@@ -380,8 +380,8 @@ func (s *Simulation) cover(out *reconciler.Result) {
 	for _, x := range out.Refused {
 		s.count("refusal " + string(x.Why))
 	}
-	for i := range out.Judgement.Findings {
-		s.count("finding " + string(out.Judgement.Findings[i].Kind))
+	for i := range out.Assessment.Findings {
+		s.count("finding " + string(out.Assessment.Findings[i].Kind))
 	}
 	for range out.Repaired {
 		s.count("repaired")

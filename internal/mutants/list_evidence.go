@@ -39,7 +39,7 @@ func evidence() []Mutant {
 		{Fault: "An allocation of an unsupported range sets an address apart",
 			Decl: "Index.entriesFor", Tests: "TestUnsupportedRange_RecordsNoAddress",
 			Old: `p.Unsupported == ""`, New: `true`},
-		{Fault: "The pool of an unsupported range is repaired", Decl: "Index.unrepairable",
+		{Fault: "The pool of an unsupported range is repaired", Decl: "finder.unrepairable",
 			Tests: "TestUnsupportedRange_NoRepairs",
 			Old:   `case p.Unsupported != "":`, New: `case false:`},
 		{Fault: "An unsupported range lacks entries", Decl: "pool.hasNoEntryFor",

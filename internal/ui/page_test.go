@@ -24,7 +24,7 @@ import (
 
 func viewOf(parts ...Part) *View {
 	return &View{
-		Result:  &reconciler.Result{Judgement: Judged(Observe(parts...), judge.Policy{})},
+		Result:  &reconciler.Result{Assessment: Judged(Observe(parts...), judge.Policy{})},
 		Advisor: advice.Advisor{Program: "ip-reconcile", Namespace: "kube-system", KubectlFlags: []string{"--context=prod"}},
 		Status: func(context.Context) []view.StatusLine {
 			return []view.StatusLine{{ID: "stale", Level: view.LevelOK, Message: "It works.", Next: "kubectl get pods"}}
@@ -332,7 +332,7 @@ func TestPage_MemoryOfTenThousandPods(t *testing.T) {
 	o := Observe(sound(pods))
 	before := heaptest.InUse()
 	v := viewOf()
-	v.Result.Judgement = Judged(o, judge.Policy{})
+	v.Result.Assessment = Judged(o, judge.Policy{})
 	p := pageOf(v)
 	for _, path := range []string{"overview", "pool?subject=kube-system/10.0.0.0-16", "explain?subject=10.0.3.3",
 		"explain?subject=pool/10.0.0.0-16"} {

@@ -99,7 +99,7 @@ func signed[D view.Document](v *View, d D) D {
 // usage returns the usage of the pools. The caller holds mu.
 func (v *View) usage() *usage.Pools {
 	if v.pools == nil {
-		v.pools = usage.Of(v.Result.Judgement)
+		v.pools = usage.Of(v.Result.Assessment)
 	}
 	return v.pools
 }
@@ -108,7 +108,7 @@ func (v *View) overview(ctx context.Context) *Overview {
 	lines := v.Status(ctx)
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	j := v.Result.Judgement
+	j := v.Result.Assessment
 	lines = explain.CompleteStatus(v.Advisor, j, lines)
 	attention := view.Filter{Has: func(it *judge.Item) bool { return it.Verdict != judge.InUse }}
 	check := view.NewCheckReport(v.Result, attention)
@@ -137,7 +137,7 @@ func (v *View) pool(name string) (*PoolMap, error) {
 	facts := advice.Facts{Names: map[string]string{"pool": name}}
 	return &PoolMap{
 		Pool:      signed(v, view.NewPoolReport(v.Result, all, all.All[i:i+1], nil)),
-		Addresses: lists.Clone(explain.Runs(v.Result.Judgement, all.All[i])),
+		Addresses: lists.Clone(explain.Runs(v.Result.Assessment, all.All[i])),
 		Commands:  lists.Clone(v.Advisor.Steps("more", "map of a pool", facts)),
 	}, nil
 }
@@ -161,7 +161,7 @@ func (v *View) explain(ctx context.Context, text string) (*Printed, error) {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if subject, err = subject.Resolve(v.Result.Judgement); err != nil {
+	if subject, err = subject.Resolve(v.Result.Assessment); err != nil {
 		return nil, problem{http.StatusBadRequest, err.Error()}
 	}
 	d := signed(v, explain.NewReport(explain.Question{Subject: subject, Result: v.Result,

@@ -13,7 +13,7 @@ import (
 // notAttached are the findings on running pods without a network of whereabouts that they request. Three sources agree:
 // the network-status, which may be missing, lacks the network, the last report shows the running sandbox without an
 // address of its ranges, and no pool of the network has an allocation of the pod. Without agents nothing is found.
-func (x *Index) notAttached() (found []Finding) {
+func (x *finder) notAttached() (found []Finding) {
 	var owners map[ownedPool]bool
 	for _, r := range x.reports {
 		for i := range r.Sandboxes {
@@ -46,7 +46,7 @@ type ownedPool struct {
 	podRef string
 }
 
-func (x *Index) ownedPools() map[ownedPool]bool {
+func (x *finder) ownedPools() map[ownedPool]bool {
 	all := map[ownedPool]bool{}
 	for _, p := range x.pools {
 		for i := range p.Allocations {
@@ -57,7 +57,7 @@ func (x *Index) ownedPools() map[ownedPool]bool {
 }
 
 // lacks reports whether a sandbox has no address of a definition of whereabouts, and its pod no allocation.
-func (x *Index) lacks(g *mention, nad *ippool.NAD, owners map[ownedPool]bool) bool {
+func (x *finder) lacks(g *mention, nad *ippool.NAD, owners map[ownedPool]bool) bool {
 	hasAddress := func(a v1alpha1.Address) bool {
 		addr, ok := podstate.ParseAddress(a)
 		return !ok || slices.ContainsFunc(nad.Networks, func(n ippool.Network) bool {

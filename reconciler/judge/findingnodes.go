@@ -15,7 +15,7 @@ func (f *Finding) MayBeOn(isPicked func(node string) bool) bool {
 }
 
 // nodesOf are the nodes of pods, with "" for one whose node is unknown.
-func (x *Index) nodesOf(refs []string) (nodes []string) {
+func (x *finder) nodesOf(refs []string) (nodes []string) {
 	for _, pod := range x.podsByRef(refs) {
 		if pod == nil {
 			nodes = append(nodes, "")

@@ -78,8 +78,15 @@ type Finding struct {
 // CanRepair reports whether --repair would repair the defect.
 func (f Finding) CanRepair() bool { return f.Repair != nil }
 
-func (j *Judgement) findings(items []*Item) ([]Finding, []findingPlace) {
-	x := j.x
+// finder looks for findings in what was indexed and judged.
+type finder struct {
+	*Index
+	j *Judgement
+}
+
+// findings are all findings on a judgement of everything that was observed, and where those are that are not listed.
+func findings(j *Judgement) ([]Finding, []findingPlace) {
+	x, items := &finder{j.x, j}, slices.Concat(j.Allocations, j.Reservations)
 	found, uses := newFindingList(), x.overlapping(items)
 	for addr := range x.sandboxesByAddress {
 		found.add(x.conflictsAt(addr)...)
@@ -93,7 +100,7 @@ func (j *Judgement) findings(items []*Item) ([]Finding, []findingPlace) {
 	}
 	for _, it := range items {
 		if it.Allocation != nil && uses[it.Pool] {
-			found.add(j.missingReservation(it)...)
+			found.add(x.missingReservation(it)...)
 		}
 	}
 	found.add(slices.Concat(x.phantoms(), x.nodesNotReady(items), x.unreadFindings(items), x.malformed(items),
@@ -104,21 +111,27 @@ func (j *Judgement) findings(items []*Item) ([]Finding, []findingPlace) {
 }
 
 // FindingsAt are the findings that can be repaired: on entries for some addresses, and on missing reservations of
-// others. The cost grows with the number of addresses.
-func (x *Index) FindingsAt(entries, reservations []netip.Addr) (found []Finding) {
-	for _, addr := range uniqueAddresses(entries) {
+// others. All of them must have been judged. The cost grows with the number of addresses.
+func FindingsAt(j *Judgement, entries, reservations []netip.Addr) (found []Finding) {
+	x := &finder{j.x, j}
+	for _, addr := range uniqueAddresses(slices.Clone(entries)) {
 		found = append(found, x.wrongEntriesAt(addr, nil)...)
 	}
-	j := x.JudgeAddresses(reservations)
+	mayLack := make(map[netip.Addr]bool, len(reservations))
+	for _, addr := range reservations {
+		mayLack[addr] = true
+	}
 	for _, it := range j.Allocations {
-		found = append(found, j.missingReservation(it)...)
+		if mayLack[it.Address()] {
+			found = append(found, x.missingReservation(it)...)
+		}
 	}
 	return found
 }
 
 // wrongEntriesAt are the findings on missing or wrong entries for an address. uses are the pools whose networks use
 // overlapping ranges.
-func (x *Index) wrongEntriesAt(addr netip.Addr, uses map[*ippool.Pool]bool) []Finding {
+func (x *finder) wrongEntriesAt(addr netip.Addr, uses map[*ippool.Pool]bool) []Finding {
 	found := append(x.unrecordedAt(addr), x.misrecordedAt(addr)...)
 	for i := range found {
 		if r := found[i].Repair; r != nil {
@@ -128,14 +141,14 @@ func (x *Index) wrongEntriesAt(addr netip.Addr, uses map[*ippool.Pool]bool) []Fi
 	return found
 }
 
-func (x *Index) apiHasPod(g *mention) bool {
+func (x *finder) apiHasPod(g *mention) bool {
 	p := x.pod(g.Namespace, g.Name)
 	return p != nil && (g.UID == "" || p.HasUID(g.UID))
 }
 
 // phantoms are the findings on running sandboxes whose pods the API does not have. On a silent node the pod may have
 // been deleted since.
-func (x *Index) phantoms() (found []Finding) {
+func (x *finder) phantoms() (found []Finding) {
 	for _, r := range x.reports {
 		for i := range r.Sandboxes {
 			g := &mention{r, ofSandbox, &r.Sandboxes[i]}
@@ -147,7 +160,7 @@ func (x *Index) phantoms() (found []Finding) {
 	return found
 }
 
-func (x *Index) phantom(g *mention) Finding {
+func (x *finder) phantom(g *mention) Finding {
 	var ips, pools, missing []string
 	for _, a := range g.Addresses {
 		addr, ok := podstate.ParseAddress(a)
@@ -215,7 +228,7 @@ func countNodes(items []*Item, names func(*Item) []string) map[string]int {
 // nodesWithoutReport are the findings on nodes without a fresh report: those that hold allocations, those on whose last
 // report other findings rest, and all others that should report. A Lease that was renewed lately may confirm the next
 // content of a report.
-func (x *Index) nodesWithoutReport(items []*Item, others map[string]bool) []Finding {
+func (x *finder) nodesWithoutReport(items []*Item, others map[string]bool) []Finding {
 	count := countNodes(items, func(it *Item) []string {
 		if it.evidence.Sandbox != NoFreshReport {
 			return nil
@@ -247,7 +260,7 @@ func (x *Index) nodesWithoutReport(items []*Item, others map[string]bool) []Find
 }
 
 // silence says since when a node has had no fresh report, and whether it is Ready.
-func (x *Index) silence(node string) string {
+func (x *finder) silence(node string) string {
 	text := node + " has no SandboxReport"
 	switch r := x.byNode[node]; {
 	case r != nil && r.ConfirmedAt.IsZero():
@@ -262,7 +275,7 @@ func (x *Index) silence(node string) string {
 }
 
 // nodesNotReady are the findings on nodes that hold allocations, without agents, because they are not Ready.
-func (x *Index) nodesNotReady(items []*Item) []Finding {
+func (x *finder) nodesNotReady(items []*Item) []Finding {
 	count := countNodes(items, func(it *Item) []string {
 		if it.Verdict != Held || it.Reason != NodeUnreachable {
 			return nil
@@ -287,7 +300,7 @@ func (x *Index) nodesNotReady(items []*Item) []Finding {
 	return found
 }
 
-func (x *Index) malformed(items []*Item) []Finding {
+func (x *finder) malformed(items []*Item) []Finding {
 	var found []Finding
 	for _, text := range x.o.Unreadable {
 		found = append(found, Finding{Kind: MalformedFinding, Message: text})
@@ -306,7 +319,7 @@ func (x *Index) malformed(items []*Item) []Finding {
 }
 
 // unsupportedRanges are the findings on pools whose keys may mean several addresses, with or without allocations.
-func (x *Index) unsupportedRanges() (found []Finding) {
+func (x *finder) unsupportedRanges() (found []Finding) {
 	for _, p := range x.pools {
 		if p.Problem == "" && p.Unsupported != "" {
 			found = append(found, Finding{Kind: UnsupportedRangeFinding, Pool: p.ref, Message: fmt.Sprintf("pool %s is "+
@@ -357,7 +370,7 @@ func inOrder[T any](carriers map[networkPool][]T) []networkPool {
 
 // conflictsAt are the findings on networks in which two pods, or two sandboxes, carry an address, and on pods of which
 // only the network-status names the address.
-func (x *Index) conflictsAt(addr netip.Addr) []Finding {
+func (x *finder) conflictsAt(addr netip.Addr) []Finding {
 	var found []Finding
 	configured, named := x.sandboxesByAddress[addr], x.podsNaming(addr)
 	if len(configured) < 2 && len(named) < 2 {
@@ -449,7 +462,7 @@ func (x *Index) conflictsAt(addr netip.Addr) []Finding {
 
 // networksOfSandbox are the network of a sandbox's address by its CNI cache and, if its definition was edited to
 // another network_name since, the network of today.
-func (x *Index) networksOfSandbox(b *sandboxAddress, addr netip.Addr) []string {
+func (x *finder) networksOfSandbox(b *sandboxAddress, addr netip.Addr) []string {
 	names := []string{b.NetworkName}
 	if len(x.sandboxesByAddress[addr])+len(x.podsNaming(addr)) < 2 {
 		return names
@@ -464,7 +477,7 @@ func (x *Index) networksOfSandbox(b *sandboxAddress, addr netip.Addr) []string {
 
 // statusMismatches are the findings on pods whose network-status names an address that others name or carry, and that
 // the pods do not have by their nodes' reports.
-func (x *Index) statusMismatches(addr netip.Addr, refuted, carried map[string][]string) (found []Finding) {
+func (x *finder) statusMismatches(addr netip.Addr, refuted, carried map[string][]string) (found []Finding) {
 	sets := carrierSets{}
 	for network, pods := range refuted {
 		pods, others := sortedUnique(pods), sortedUnique(carried[network])
@@ -482,7 +495,7 @@ func (x *Index) statusMismatches(addr netip.Addr, refuted, carried map[string][]
 }
 
 // poolNameOf names the pool that has, or should have, an address of a network; "" for none.
-func (x *Index) poolNameOf(addr netip.Addr, network string) string {
+func (x *finder) poolNameOf(addr netip.Addr, network string) string {
 	for _, p := range x.poolsAt(addr) {
 		if p.isOfNetwork(network) {
 			return p.ref

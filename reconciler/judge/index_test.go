@@ -19,7 +19,7 @@ func TestAnIndexWithChangesStandsForWhatThereIsNow(t *testing.T) {
 	t.Parallel()
 	for seed := range Seeds(3000) {
 		x, o, policy := ChangedIndex(NewRandom(seed, 2))
-		is, want := judge.Judge(x.Observation(), o.Past, policy), Judged(o, policy)
+		is, want := judge.Judge(x.Observation(), o.Past, policy), Judged(o, policy).Judgement
 		if got, want := Describe(is), Describe(want); !slices.Equal(got, want) {
 			t.Fatalf("seed %d: got\n%s\nwant\n%s", seed, Missing(got, want), Missing(want, got))
 		}

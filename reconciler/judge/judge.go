@@ -17,7 +17,6 @@ type Judgement struct {
 	Observation  *Observation
 	Allocations  []*Item // by pool, then address
 	Reservations []*Item // by name
-	Findings     []Finding
 	// WithoutAgents: no node agent reports, so that a phantom pod on a Ready node is taken for a leak.
 	WithoutAgents bool
 	// Nodes are those that should have an agent or have a report. It is empty without agents.
@@ -29,10 +28,10 @@ type Judgement struct {
 	// Total is the number of all allocations; a judgement of some addresses has fewer.
 	Total int
 
-	x *Index
+	x     *Index
+	items map[*ippool.Allocation]*Item // the same allocations
 	// reservedApart are the allocations whose reservation is judged by itself.
 	reservedApart map[*Item]bool
-	unlisted      []findingPlace // of the findings beyond mostFindings of a kind
 }
 
 const (
@@ -55,12 +54,11 @@ func Judge(o *Observation, past Past, policy Policy) *Judgement {
 	}
 	j := x.judgeAll(entries, slices.Clone(x.o.Reservations.Or(nil)))
 	j.Total = len(j.Allocations)
-	j.Findings, j.unlisted = j.findings(slices.Concat(j.Allocations, j.Reservations))
 	return j
 }
 
 // JudgeAddresses gives verdicts to the allocations and reservations of some addresses. The cost grows with the number
-// of addresses. The judgement has no findings, and Nodes are as they were when the index was built.
+// of addresses. Nodes are as they were when the index was built.
 func (x *Index) JudgeAddresses(addresses []netip.Addr) *Judgement {
 	var entries []entry
 	reservations := map[*ippool.Reservation]bool{}
@@ -84,16 +82,16 @@ func (x *Index) JudgeAddresses(addresses []netip.Addr) *Judgement {
 func (x *Index) judgeAll(entries []entry, reservations []*ippool.Reservation) *Judgement {
 	j := &Judgement{Observation: x.o, WithoutAgents: !x.hasAgents, Nodes: x.states, x: x, reservedApart: map[*Item]bool{},
 		Allocations: make([]*Item, 0, len(entries)), Reservations: make([]*Item, 0, len(reservations))}
-	items := make(map[*ippool.Allocation]*Item, len(entries))
+	j.items = make(map[*ippool.Allocation]*Item, len(entries))
 	for _, e := range entries {
-		if items[e.Allocation] == nil {
+		if j.items[e.Allocation] == nil {
 			it := x.judgeAllocation(e)
-			j.Allocations, items[e.Allocation] = append(j.Allocations, it), it
+			j.Allocations, j.items[e.Allocation] = append(j.Allocations, it), it
 		}
 	}
 	slices.SortStableFunc(reservations, byName)
 	for _, r := range reservations {
-		j.Reservations = append(j.Reservations, j.judgeReservation(r, items))
+		j.Reservations = append(j.Reservations, j.judgeReservation(r))
 	}
 	return j
 }
@@ -120,14 +118,14 @@ func unreadable(problem ippool.Problem, detail string) Evidence {
 }
 
 // judgeReservation gives a reservation the verdict of its allocation. A reservation without one is judged by the table.
-func (j *Judgement) judgeReservation(r *ippool.Reservation, items map[*ippool.Allocation]*Item) *Item {
+func (j *Judgement) judgeReservation(r *ippool.Reservation) *Item {
 	x := j.x
 	it := &Item{Reservation: r, x: x}
 	readings := x.readingsOf(r)
 	if len(readings) > 0 {
 		it.reading = &readings[0]
 	}
-	related := x.allocationsOf(r, readings, items)
+	related := x.allocationsOf(r, readings, j.items)
 	unsupported := x.unsupportedPoolOf(r, readings, len(related) == 0)
 	keepsForAnother := slices.ContainsFunc(related, func(a *Item) bool {
 		return r.Claim != nil && !it.HasClaimOf(a)
@@ -258,20 +256,10 @@ func (j *Judgement) About(addr netip.Addr) *Judgement {
 	isOther := func(it *Item) bool { return !it.isAbout(addr) }
 	about.Allocations = slices.DeleteFunc(slices.Clone(j.Allocations), isOther)
 	about.Reservations = slices.DeleteFunc(slices.Clone(j.Reservations), isOther)
-	unlisted := j.UnlistedAt(addr)
-	about.Findings = slices.DeleteFunc(slices.Clone(j.Findings), func(f Finding) bool {
-		switch {
-		case f.IsRest():
-			return !slices.Contains(unlisted, f.Kind)
-		case f.Kind == UnsupportedRangeFinding:
-			return !j.x.poolNamed(f.Pool).Range.Contains(addr)
-		}
-		return !slices.Contains(strings.Split(f.IP, ","), addr.String())
-	})
 	return &about
 }
 
-// Summary has the counts of a judgement. InUse, Held and Stale are of allocations.
+// Summary has the counts of an assessment. InUse, Held and Stale are of allocations.
 type Summary struct {
 	Pools, Allocations, InUse, Held, Stale, Reservations int
 	// Lone are the reservations without an allocation. All others share the verdict of their allocation.
@@ -279,12 +267,9 @@ type Summary struct {
 	Findings int
 }
 
-// Summary counts the items of a judgement.
+// Summary counts the items of a judgement, and no findings.
 func (j *Judgement) Summary() Summary {
 	s := Summary{Pools: len(j.Observation.Pools), Allocations: len(j.Allocations), Reservations: len(j.Reservations)}
-	for _, f := range j.Findings {
-		s.Findings += f.Count()
-	}
 	for _, it := range j.Allocations {
 		it.Verdict.count(&s.InUse, &s.Held, &s.Stale)
 	}

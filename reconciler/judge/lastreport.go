@@ -13,12 +13,12 @@ import (
 
 // isSilent reports whether a report has expired and its node may still run what it lists. Findings that rest on it are
 // kept as they were reported, and are not repaired.
-func (x *Index) isSilent(r *report) bool {
+func (x *finder) isSilent(r *report) bool {
 	return !r.IsFresh(x.now) && !x.isDead(r.Name) && !x.isObsolete(r)
 }
 
 // wasReady reports whether a sandbox is READY by a fresh report, or by the last report of a silent node.
-func (x *Index) wasReady(g *mention) bool {
+func (x *finder) wasReady(g *mention) bool {
 	return x.isReady(g) || g.kind == ofSandbox && g.State == v1alpha1.SandboxReady && x.isSilent(g.report)
 }
 
@@ -32,7 +32,7 @@ func (r *report) reportedAt() time.Time {
 
 // asReported marks a finding with the age of the oldest expired report that it rests on. Such a finding is not
 // repaired: what it describes may have ended since.
-func (x *Index) asReported(f *Finding, reports ...*report) {
+func (x *finder) asReported(f *Finding, reports ...*report) {
 	var nodes []string
 	var oldest time.Time
 	for _, r := range reports {
@@ -59,7 +59,7 @@ func (x *Index) asReported(f *Finding, reports ...*report) {
 
 // isOvertaken reports whether a sandbox of an expired report has probably lost its address since: the pools record the
 // address for others only, and no pod of the sandbox names it.
-func (x *Index) isOvertaken(b *sandboxAddress) bool {
+func (x *finder) isOvertaken(b *sandboxAddress) bool {
 	if b.report.IsFresh(x.now) {
 		return false
 	}
@@ -78,7 +78,7 @@ func (x *Index) isOvertaken(b *sandboxAddress) bool {
 // endedWhenReported reports whether the sandbox of an entry is known not to run, or was so by the last reports of
 // nodes that are silent now. They are the second result. A sandbox that no report has may be younger than the silence,
 // if its pod is bound to a silent node.
-func (x *Index) endedWhenReported(e *Evidence, mentions []mention) (ended bool, silent []*report) {
+func (x *finder) endedWhenReported(e *Evidence, mentions []mention) (ended bool, silent []*report) {
 	if e.hasEndedSandbox() {
 		return true, nil
 	}

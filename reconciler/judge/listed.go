@@ -3,7 +3,6 @@ package judge
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -114,41 +113,6 @@ func (f Finding) IsRest() bool { return f.unlisted > 0 }
 
 // NamesAll reports whether the finding names each pod and sandbox that it is about.
 func (f Finding) NamesAll() bool { return !f.more }
-
-// UnlistedAt are the kinds of the findings that are not listed and may be on an address.
-func (j *Judgement) UnlistedAt(addr netip.Addr) []Kind {
-	kinds := map[Kind]bool{}
-	for _, p := range j.unlisted {
-		if p.addr == addr || !p.addr.IsValid() {
-			kinds[p.kind] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(kinds))
-}
-
-// Unrecorded are the addresses of all findings Unrecorded, by pool, whether they are listed or not.
-func (j *Judgement) Unrecorded() map[string][]netip.Addr {
-	byPool := map[string][]netip.Addr{}
-	for i := range j.Findings {
-		if f := &j.Findings[i]; f.Kind == Unrecorded && !f.IsRest() {
-			addr, _ := netip.ParseAddr(f.IP)
-			byPool[f.Pool] = append(byPool[f.Pool], addr)
-		}
-	}
-	for _, p := range j.unlisted {
-		if p.kind == Unrecorded {
-			byPool[p.pool] = append(byPool[p.pool], p.addr)
-		}
-	}
-	return byPool
-}
-
-// HasFindingOn reports whether any finding is about a pool, listed or not.
-func (j *Judgement) HasFindingOn(pool string) bool {
-	names := func(pools string) bool { return slices.Contains(strings.Split(pools, ","), pool) }
-	return slices.ContainsFunc(j.Findings, func(f Finding) bool { return names(f.Pool) }) ||
-		slices.ContainsFunc(j.unlisted, func(p findingPlace) bool { return names(p.pool) })
-}
 
 // andOthers lists names as in "a, b and 3 more".
 func andOthers(names []string) string {

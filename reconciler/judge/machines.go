@@ -96,7 +96,7 @@ func (x *Index) podsByRef(refs []string) (pods []*podstate.Pod) {
 
 // machineFindings are the findings on allocations that differ from their IPAMClaim, or that a guest has after its
 // machine's migration.
-func (x *Index) machineFindings(items []*Item) (found []Finding) {
+func (x *finder) machineFindings(items []*Item) (found []Finding) {
 	for _, it := range items {
 		if it.Allocation == nil || it.Allocation.Problem != "" {
 			continue

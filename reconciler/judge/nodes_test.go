@@ -23,7 +23,7 @@ func afterPassOver(parts ...Part) Part {
 	return func(o *Observed) {
 		before := Observe(append([]Part{At(Now.Add(-time.Hour))}, parts...)...)
 		h := reconciler.NewHistory()
-		h.Remember(Judged(before, judge.Policy{}))
+		h.Remember(Judged(before, judge.Policy{}).Judgement)
 		o.Past = h
 	}
 }
@@ -395,7 +395,7 @@ func TestTheNodesOfAllEarlierPodsOfTheNameAreAsked(t *testing.T) {
 			before := Observe(At(Now.Add(time.Duration(i-2)*time.Minute)), UsualPool, nodes, UsualPod(OnNode(node),
 				UID(fmt.Sprint("uid-", i))))
 			before.Past = h
-			h.Remember(Judged(before, judge.Policy{}))
+			h.Remember(Judged(before, judge.Policy{}).Judgement)
 		}
 		o.Past = h
 	}

@@ -95,7 +95,7 @@ func TestAGonePodThatWasObservedElsewhereIsNotHeldByAnotherNode(t *testing.T) {
 			o := Observe(append([]Part{UsualPool}, c.parts...)...)
 			first := RulingOf(AllocationOf(t, Judged(o, judge.Policy{}), "10.0.0.5")) // the pass that finds it gone
 			if remembered, isHistory := o.Past.(interface{ Remember(*judge.Judgement) }); isHistory {
-				remembered.Remember(Judged(o, judge.Policy{}))
+				remembered.Remember(Judged(o, judge.Policy{}).Judgement)
 			}
 			if got := RulingOf(AllocationOf(t, Judged(o, judge.Policy{}), "10.0.0.5")); got != c.want || first != c.want {
 				t.Errorf("got %v and then %v, want %v", first, got, c.want)

@@ -221,7 +221,7 @@ func TestAReportOfAnotherMachineSaysWhatItListsAndNoMore(t *testing.T) {
 	} {
 		j := Judged(Observe(UsualPool, Node("worker-1", OnMachine(MachineOf("another"))), c.report), judge.Policy{})
 		if len(j.Allocations) != 1 || j.Allocations[0].Verdict != c.want {
-			t.Errorf("it says %s: %v, want one that is %s", says, Describe(j), c.want)
+			t.Errorf("it says %s: %v, want one that is %s", says, Describe(j.Judgement), c.want)
 		}
 	}
 }

@@ -229,7 +229,7 @@ func (h *harm) String() string {
 // harms are what a removal does to an observation that was judged before, without a note. If a whole source is unknown,
 // a note excuses no release. A finding may vanish only if a note or another finding says what is unknown. A note about
 // findings alone excuses no release.
-func harms(o *Observed, policy judge.Policy, before *judge.Judgement, r *Removal) (found []harm) {
+func harms(o *Observed, policy judge.Policy, before *judge.Assessment, r *Removal) (found []harm) {
 	after := Judged(r.From(o), policy)
 	isForbidden := r.What == "forbidden"
 	notes := newNotes(before, after)
@@ -261,7 +261,7 @@ func harms(o *Observed, policy judge.Policy, before *judge.Judgement, r *Removal
 
 // saysUnknown reports whether a note on the sandbox or a finding says what is unknown after a removal. The finding is a
 // new one, or one on the node of the report.
-func saysUnknown(before, after *judge.Judgement, r *Removal) bool {
+func saysUnknown(before, after *judge.Assessment, r *Removal) bool {
 	says := []judge.Kind{judge.NoFreshReportFinding, judge.MalformedFinding, judge.UnreadSandbox}
 	isOn := func(note string) bool { return r.Detail != "" && strings.Contains(note, "sandbox "+r.Detail+" ") }
 	return slices.ContainsFunc(after.Notes(), isOn) || slices.ContainsFunc(after.Findings, func(f judge.Finding) bool {
@@ -271,7 +271,7 @@ func saysUnknown(before, after *judge.Judgement, r *Removal) bool {
 }
 
 // finds reports whether a judgement has a finding of the same kind about one of the addresses.
-func finds(j *judge.Judgement, like *judge.Finding) bool {
+func finds(j *judge.Assessment, like *judge.Finding) bool {
 	return slices.ContainsFunc(j.Findings, func(f judge.Finding) bool {
 		return f.Kind == like.Kind && slices.ContainsFunc(strings.Split(f.IP, ","), func(ip string) bool {
 			return slices.Contains(strings.Split(like.IP, ","), ip)
@@ -279,7 +279,7 @@ func finds(j *judge.Judgement, like *judge.Finding) bool {
 	})
 }
 
-func newNotes(before, after *judge.Judgement) []string {
+func newNotes(before, after *judge.Assessment) []string {
 	notes := before.Notes()
 	return slices.DeleteFunc(after.Notes(), func(note string) bool { return slices.Contains(notes, note) })
 }

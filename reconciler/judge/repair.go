@@ -41,7 +41,7 @@ func (w *Repair) NewReservation() *ippool.Reservation {
 
 // unrecordedAt are the findings on pools from which an ADD may assign an address that a live pod or a READY sandbox
 // carries, because they have no entry for it: see carriage. podIPs name no pool.
-func (x *Index) unrecordedAt(addr netip.Addr) (found []Finding) {
+func (x *finder) unrecordedAt(addr netip.Addr) (found []Finding) {
 	isFound := map[lack]bool{}    // by a sandbox of a fresh report, so its pod is not another finding
 	wasFound := map[lackOf]bool{} // by a sandbox of an expired one, for the same reason
 	recorded := map[string]bool{} // pods with a sandbox whose entry is in a pool that needs it
@@ -118,7 +118,7 @@ type carriage struct {
 
 // carriageOf is the carriage of a sandbox. Its network is that of its CNI cache. The definition that its pod names
 // counts, too, if it is of this network, or if no definition has the network any more: then it was renamed.
-func (x *Index) carriageOf(b *sandboxAddress, addr netip.Addr) *carriage {
+func (x *finder) carriageOf(b *sandboxAddress, addr netip.Addr) *carriage {
 	c := &carriage{addr: addr, node: b.report.Name, containerID: b.ID, ifName: b.IfName}
 	r, err := ippool.ParseConfiguredRange(b.Range)
 	if at := (definedRange{b.NetworkName, r}); err == nil && r.Contains(addr) && x.defined[at] != nil {
@@ -142,7 +142,7 @@ func (x *Index) carriageOf(b *sandboxAddress, addr netip.Addr) *carriage {
 }
 
 // carriageOfPod is the carriage of a pod of which only the network-status names the address.
-func (x *Index) carriageOfPod(p podAddress, addr netip.Addr) *carriage {
+func (x *finder) carriageOfPod(p podAddress, addr netip.Addr) *carriage {
 	c := &carriage{addr: addr, node: p.pod.Node, podRef: p.pod.String(), ifName: p.iface.Name}
 	c.own = rangesWith(p.nad, addr)
 	if c.today = c.own; len(c.today) > 0 {
@@ -164,7 +164,7 @@ func (c *carriage) isIts(a *ippool.Allocation) bool {
 }
 
 // definitionOf is the readable definition that a sandbox's pod names for an address; nil for none.
-func (x *Index) definitionOf(b *sandboxAddress, addr netip.Addr) *ippool.NAD {
+func (x *finder) definitionOf(b *sandboxAddress, addr netip.Addr) *ippool.NAD {
 	pod := x.podOf(&b.mention)
 	if pod == nil {
 		return nil
@@ -206,7 +206,7 @@ type lackOf struct {
 }
 
 // lacking are the pools from which an ADD may assign a carrier's address again.
-func (x *Index) lacking(c *carriage) (found []lack) {
+func (x *finder) lacking(c *carriage) (found []lack) {
 	read := x.readPools(c)
 	for _, p := range read {
 		if p.hasNoEntryFor(c.addr) && !x.isRecorded(c, p.Range.Prefix()) && !x.isReserved(c, p) {
@@ -226,7 +226,7 @@ func (x *Index) lacking(c *carriage) (found []lack) {
 }
 
 // hasPool reports whether a pool, readable or not, may be the one that ADDs in a range read for an address.
-func (x *Index) hasPool(at definedRange, addr netip.Addr, read []*pool) bool {
+func (x *finder) hasPool(at definedRange, addr netip.Addr, read []*pool) bool {
 	if slices.ContainsFunc(read, func(p *pool) bool { return p.Range.Prefix() == at.prefix }) {
 		return true
 	}
@@ -238,7 +238,7 @@ func (x *Index) hasPool(at definedRange, addr netip.Addr, read []*pool) bool {
 
 // readPools are the pools that an ADD of a carrier's network reads for its address. If any is the node's slice, they
 // are its slices only: no DEL of the sandbox would release the address in another node's.
-func (x *Index) readPools(c *carriage) (found []*pool) {
+func (x *finder) readPools(c *carriage) (found []*pool) {
 	isOwn := func(p *pool) bool { return slices.Contains(p.slice, c.node) }
 	for _, p := range x.poolsAt(c.addr) {
 		if x.reads(c, p) {
@@ -251,7 +251,7 @@ func (x *Index) readPools(c *carriage) (found []*pool) {
 	return found
 }
 
-func (x *Index) reads(c *carriage, p *pool) bool {
+func (x *finder) reads(c *carriage, p *pool) bool {
 	return slices.ContainsFunc(c.today, func(at definedRange) bool { return x.isReadBy(p, at) }) ||
 		c.cached != nil && p.records(c.cached.NetworkName) && x.isOfRange(p, c.cached.Range)
 }
@@ -259,7 +259,7 @@ func (x *Index) reads(c *carriage, p *pool) bool {
 // isRecorded reports whether an entry for the carrier keeps its address from ADDs in a range. It is in a pool of the
 // range, or in one that its own network reads today. Another node's slice does not count beside the node's own: an ADD
 // on the node reads that one.
-func (x *Index) isRecorded(c *carriage, prefix netip.Prefix) bool {
+func (x *finder) isRecorded(c *carriage, prefix netip.Prefix) bool {
 	own := c.own
 	if len(own) == 0 {
 		own = c.today
@@ -278,7 +278,7 @@ func (x *Index) isRecorded(c *carriage, prefix netip.Prefix) bool {
 }
 
 // poolsWithEntry are the pools that have, or in an unsupported range may have, the carrier's entry for its address.
-func (x *Index) poolsWithEntry(c *carriage) []*pool {
+func (x *finder) poolsWithEntry(c *carriage) []*pool {
 	found := x.unsupportedWith(cmp.Or(c.podRef, c.containerID), c.addr)
 	for _, e := range x.entriesFor(c.addr) {
 		if c.isIts(e.Allocation) {
@@ -289,7 +289,7 @@ func (x *Index) poolsWithEntry(c *carriage) []*pool {
 }
 
 // isReserved reports whether the carrier's reservation keeps its address from all ADDs that read a pool.
-func (x *Index) isReserved(c *carriage, p *pool) bool {
+func (x *finder) isReserved(c *carriage, p *pool) bool {
 	return len(c.today) > 0 && !slices.ContainsFunc(c.today, func(at definedRange) bool {
 		return x.isReadBy(p, at) && !x.isReservedIn(c, at, p.Namespace)
 	})
@@ -298,7 +298,7 @@ func (x *Index) isReserved(c *carriage, p *pool) bool {
 // isReservedIn reports whether the carrier has an entry in any pool, with the reservation that keeps its address from
 // ADDs in a range: they skip the reservations of other pods, if the definition uses overlapping ranges (whereabouts
 // v0.9.4, pkg/storage/kubernetes/ipam.go, IPManagementKubernetesUpdate). The namespace is "" for that of the entry.
-func (x *Index) isReservedIn(c *carriage, at definedRange, namespace string) bool {
+func (x *finder) isReservedIn(c *carriage, at definedRange, namespace string) bool {
 	return x.reservesOverlaps(at) && slices.ContainsFunc(x.poolsWithEntry(c), func(p *pool) bool {
 		r := x.reservationNamed(cmp.Or(namespace, p.Namespace), ippool.ReservationName(at.network, c.addr))
 		isOfEntry := func(e entry) bool { return c.isIts(e.Allocation) && r.PodRef == e.PodRef }
@@ -308,7 +308,7 @@ func (x *Index) isReservedIn(c *carriage, at definedRange, namespace string) boo
 }
 
 // unrepairable says why a sandbox's entry must not be written into a pool, "" if it may be.
-func (x *Index) unrepairable(p *pool, at definedRange, b *sandboxAddress, addr netip.Addr) string {
+func (x *finder) unrepairable(p *pool, at definedRange, b *sandboxAddress, addr netip.Addr) string {
 	switch {
 	case p == nil && x.isSliced(at):
 		return "the range is cut into slices, and it is unknown which one is the node's"
@@ -389,7 +389,7 @@ func (l lack) compare(other lack) int {
 // misrecordedAt are the findings on entries that name a sandbox which does not run, while another one carries the
 // address and no pool records that. A DEL of the recorded sandbox would release the address, and an ADD of its pod
 // would reuse it. If both run, they are a Conflict.
-func (x *Index) misrecordedAt(addr netip.Addr) (found []Finding) {
+func (x *finder) misrecordedAt(addr netip.Addr) (found []Finding) {
 	for _, p := range x.poolsAt(addr) {
 		entries := p.entriesAt(addr)
 		if len(entries) != 1 || entries[0].Problem != "" {
@@ -402,7 +402,7 @@ func (x *Index) misrecordedAt(addr netip.Addr) (found []Finding) {
 		if c := x.carriageOf(b, addr); x.isRecorded(c, p.Range.Prefix()) || !slices.Contains(x.readPools(c), p) {
 			continue
 		}
-		e := x.judgeAllocation(entries[0]).Evidence()
+		e := x.j.items[entries[0].Allocation].Evidence()
 		fenced := x.renewedBehindFence(DELTimeout, b.report.node) &&
 			(e.Sandbox == NodeDead || x.renewedBehindFence(DELTimeout, e.Nodes))
 		ended, silent := x.endedWhenReported(e, x.byContainerID[entries[0].ContainerID])
@@ -415,7 +415,7 @@ func (x *Index) misrecordedAt(addr netip.Addr) (found []Finding) {
 	return found
 }
 
-func (x *Index) misrecordedFor(p *pool, a *ippool.Allocation, b *sandboxAddress, e *Evidence, fenced bool) Finding {
+func (x *finder) misrecordedFor(p *pool, a *ippool.Allocation, b *sandboxAddress, e *Evidence, fenced bool) Finding {
 	f := Finding{Kind: Misrecorded, IP: a.Address.String(), Pool: p.ref,
 		Pods:         sortedUnique([]string{b.pod(), a.Owner.Namespace + "/" + a.Owner.Name}),
 		ContainerIDs: []string{b.ID}, Node: b.report.Name,
@@ -435,7 +435,7 @@ func (x *Index) misrecordedFor(p *pool, a *ippool.Allocation, b *sandboxAddress,
 
 // carrier is the one sandbox that carries an address of the pool on its network, by the CNI result cache or by the
 // definitions of today. READY sandboxes come first, and those of expired reports last. It is nil for none or several.
-func (x *Index) carrier(p *pool, addr netip.Addr) *sandboxAddress {
+func (x *finder) carrier(p *pool, addr netip.Addr) *sandboxAddress {
 	rank := func(b *sandboxAddress) int {
 		switch {
 		case x.isReady(&b.mention):
@@ -466,25 +466,25 @@ func (x *Index) carrier(p *pool, addr netip.Addr) *sandboxAddress {
 }
 
 // mayBeIn reports whether a sandbox carries an address on the network of a pool.
-func (x *Index) mayBeIn(p *pool, b *sandboxAddress, addr netip.Addr) bool {
+func (x *finder) mayBeIn(p *pool, b *sandboxAddress, addr netip.Addr) bool {
 	return p.records(b.NetworkName) || x.reads(x.carriageOf(b, addr), p)
 }
 
 // needsEntry reports whether the pools need an entry for a sandbox. Behind the fence a sandbox that is starting or
 // stopped and has a network needs one, too: its DEL waits for the fence, and an ADD may be faster than the DEL then.
 // An address that another plugin may have assigned needs none.
-func (x *Index) needsEntry(b *sandboxAddress, fenced bool) bool {
+func (x *finder) needsEntry(b *sandboxAddress, fenced bool) bool {
 	return !b.Unattributed && (x.wasReady(&b.mention) || fenced && x.mayRun(&b.mention))
 }
 
 // isDoneWithADD reports whether a sandbox has been READY for long enough that its ADD has ended.
-func (x *Index) isDoneWithADD(b *sandboxAddress) bool {
+func (x *finder) isDoneWithADD(b *sandboxAddress) bool {
 	return x.wasReady(&b.mention) && b.report.IsSettled(b.Sandbox, x.now)
 }
 
 // podRefFor is the podref for a sandbox's entry. If the API does not have the pod on this node, the podref has the UID,
 // so no successor of the name can take the entry over. ok is false if the UID is unknown.
-func (x *Index) podRefFor(b *sandboxAddress) (podRef string, ok bool) {
+func (x *finder) podRefFor(b *sandboxAddress) (podRef string, ok bool) {
 	ref := ippool.PodRef{Namespace: b.Namespace, Name: b.Name}
 	if pod := x.pod(b.Namespace, b.Name); x.apiHasPod(&b.mention) && (pod.Node == "" || pod.Node == b.report.Name) {
 		return ref.String(), true
@@ -500,7 +500,7 @@ func (p *pool) entryFor(addr netip.Addr, b *sandboxAddress, podRef string) *Repa
 }
 
 // renewedBehindFence reports whether the report of each node was last renewed at least that long after the fence.
-func (x *Index) renewedBehindFence(after time.Duration, nodes []string) bool {
+func (x *finder) renewedBehindFence(after time.Duration, nodes []string) bool {
 	if x.o.FencedSince.IsZero() || len(nodes) == 0 {
 		return false
 	}

@@ -12,13 +12,12 @@ const unwritten = "; it cannot be repaired, because "
 
 // missingReservation is the finding on an allocation in use, or of a phantom, without a reservation. An allocation
 // whose ADD may be in progress has none.
-func (j *Judgement) missingReservation(it *Item) []Finding {
-	x := j.x
+func (x *finder) missingReservation(it *Item) []Finding {
 	if !x.o.Reservations.IsKnown() {
 		return nil
 	}
 	carried := it.Verdict == InUse && it.Reason != PodPending || it.Reason == PhantomPod
-	if !carried || x.hasReservation(it) || j.reservedApart[it] {
+	if !carried || x.hasReservation(it) || x.j.reservedApart[it] {
 		return nil
 	}
 	p, e := it.pool, it.Evidence()
@@ -67,7 +66,7 @@ func unwritable(it *Item) string {
 
 // hasReservation reports whether an allocation has its reservation. One of another network that the name of its pool
 // admits is not its own, if the definition of a slice says the network.
-func (x *Index) hasReservation(it *Item) bool {
+func (x *finder) hasReservation(it *Item) bool {
 	p := it.pool
 	if len(it.related) == 0 || len(p.networks) < 2 || p.network == nil {
 		return len(it.related) > 0
@@ -106,6 +105,10 @@ func (x *Index) ReservationOf(f *Finding) *Finding {
 // MayReplace reports whether a repair may replace a reservation. No other entry needs it, no ADD in progress has
 // created it, and only the repair's sandbox carries the address.
 func (x *Index) MayReplace(r *ippool.Reservation, w *Repair) bool {
+	return (&finder{Index: x}).mayReplace(r, w)
+}
+
+func (x *finder) mayReplace(r *ippool.Reservation, w *Repair) bool {
 	p := x.poolNamed(w.Pool.Ref())
 	if p == nil || p.Problem != "" {
 		return false
@@ -126,7 +129,7 @@ func (x *Index) MayReplace(r *ippool.Reservation, w *Repair) bool {
 
 // overlapping are the pools whose networks use overlapping ranges, by their readable definitions. Without any, other
 // allocations of the network have reservations.
-func (x *Index) overlapping(items []*Item) map[*ippool.Pool]bool {
+func (x *finder) overlapping(items []*Item) map[*ippool.Pool]bool {
 	uses, defined, reserved := map[*ippool.Pool]bool{}, map[*pool]bool{}, map[string]bool{}
 	for _, p := range x.pools {
 		x.definedFor(p.Pool, func(n ippool.Network) {

@@ -170,7 +170,7 @@ func TestMissingNodes(t *testing.T) {
 func TestWhetherThereAreAgents(t *testing.T) {
 	sawReports := func(o *Observed) {
 		h := reconciler.NewHistory()
-		h.Remember(Judged(Observe(FreshReport("worker-1")), judge.Policy{}))
+		h.Remember(Judged(Observe(FreshReport("worker-1")), judge.Policy{}).Judgement)
 		o.Past = h
 	}
 	sawReportsOnce := func(o *Observed) {
@@ -178,13 +178,13 @@ func TestWhetherThereAreAgents(t *testing.T) {
 		for range 2 {
 			none := Observe()
 			none.Past = o.Past
-			o.Past.(*reconciler.History).Remember(Judged(none, judge.Policy{}))
+			o.Past.(*reconciler.History).Remember(Judged(none, judge.Policy{}).Judgement)
 		}
 	}
 	unreadable := ReportsUnknown("forbidden")
 	sawNone := func(o *Observed) {
 		h := reconciler.NewHistory()
-		h.Remember(Judged(Observe(), judge.Policy{}))
+		h.Remember(Judged(Observe(), judge.Policy{}).Judgement)
 		o.Past = h
 	}
 	worker := Node("worker-1")

@@ -14,7 +14,7 @@ import (
 // be parsed is found if any pod names it that is bound to a node and not finished. One that does not exist, or is
 // configured on the nodes, is found only if such a pod has an address in the range of a pool or definition, no pool
 // records it for the pod, and the pod is older than its ADD may take. If all definitions are unknown, a note says so.
-func (x *Index) unknownDefinitions() (found []Finding) {
+func (x *finder) unknownDefinitions() (found []Finding) {
 	if !x.o.NADs.IsKnown() {
 		return nil
 	}
@@ -50,18 +50,18 @@ func (x *Index) unknownDefinitions() (found []Finding) {
 }
 
 // unknownDefinition is the definition that a pod's interface names, if its network is unknown.
-func (x *Index) unknownDefinition(c podAddress) (types.NamespacedName, bool) {
+func (x *finder) unknownDefinition(c podAddress) (types.NamespacedName, bool) {
 	namespace, name, isNamed := c.iface.NAD()
 	return types.NamespacedName{Namespace: namespace, Name: name}, isNamed && c.nad == nil
 }
 
 // isBroken reports whether a definition exists and cannot be parsed.
-func (x *Index) isBroken(name types.NamespacedName) bool {
+func (x *finder) isBroken(name types.NamespacedName) bool {
 	nad := x.o.NADs.Or(nil)[name]
 	return nad != nil && nad.Problem != "" && !nad.IsOnNodes()
 }
 
-func (x *Index) whyUnknown(name types.NamespacedName) string {
+func (x *finder) whyUnknown(name types.NamespacedName) string {
 	definitions, known := x.o.NADs.Get()
 	switch nad := definitions[name]; {
 	case !known:
@@ -74,14 +74,14 @@ func (x *Index) whyUnknown(name types.NamespacedName) string {
 
 // hasUnrecorded reports whether an interface has an address in the range of a pool or definition that no pool records
 // for its pod.
-func (x *Index) hasUnrecorded(c podAddress) bool {
+func (x *finder) hasUnrecorded(c podAddress) bool {
 	isNew := x.now.Sub(c.pod.CreatedAt) < addTimeLimit
 	return !isNew && !x.isReported(c.pod) && slices.ContainsFunc(c.iface.Addresses, func(addr netip.Addr) bool {
 		return (len(x.poolsAt(addr)) > 0 || x.isDefined(addr)) && !x.isRecordedForPod(addr, c)
 	})
 }
 
-func (x *Index) isRecordedForPod(addr netip.Addr, c podAddress) bool {
+func (x *finder) isRecordedForPod(addr netip.Addr, c podAddress) bool {
 	return len(x.unsupportedWith(c.pod.String(), addr)) > 0 ||
 		slices.ContainsFunc(x.entriesFor(addr), func(e entry) bool { return e.PodRef == c.pod.String() })
 }
@@ -90,7 +90,7 @@ func (x *Index) isRecordedForPod(addr netip.Addr, c podAddress) bool {
 // nil if nothing shows that the address of that pod is of whereabouts. This is shown by a definition that exists and
 // cannot be parsed, or by a pool that records the address for a pod with the same definition. Other networks may use
 // the addresses of a pool's range. others are the carriers on networks that are known.
-func (x *Index) unknownConflict(addr netip.Addr, unknown []podAddress, others map[string][]string) []Finding {
+func (x *finder) unknownConflict(addr netip.Addr, unknown []podAddress, others map[string][]string) []Finding {
 	isRecorded := map[string]bool{} // definitions
 	for _, c := range unknown {
 		isRecorded[c.iface.Network] = isRecorded[c.iface.Network] || x.isRecordedForPod(addr, c)

@@ -10,7 +10,7 @@ import (
 // unreadFindings are the findings on sandboxes and pods whose addresses are unknown and that hold, or may hold, stale
 // addresses of others' networks. Such a network has neither a pool with an allocation of the pod, nor a range that the
 // CNI caches name.
-func (x *Index) unreadFindings(items []*Item) (found []Finding) {
+func (x *finder) unreadFindings(items []*Item) (found []Finding) {
 	for i := range x.unreadSandboxes {
 		if u := &x.unreadSandboxes[i]; u.any {
 			found = append(found, u.finding(fmt.Sprintf("no CNI cache file has all of its networks, and %s: it may carry any "+

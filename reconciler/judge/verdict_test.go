@@ -309,7 +309,7 @@ func afterPassesOver(ago time.Duration, parts ...Part) Part {
 		for ; ago > 0; ago -= 10 * time.Minute {
 			before := Observe(append([]Part{At(Now.Add(-ago))}, parts...)...)
 			before.Past = h
-			h.Remember(Judged(before, judge.Policy{}))
+			h.Remember(Judged(before, judge.Policy{}).Judgement)
 		}
 	}
 }

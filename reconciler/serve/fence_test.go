@@ -75,7 +75,8 @@ func TestRecorder_FenceEvents(t *testing.T) {
 func TestLeasesOf_ALostPool(t *testing.T) {
 	pool := ippool.NewPool("kube-system", "blue", netip.MustParsePrefix("10.0.0.0/24"))
 	repair := judge.Finding{Kind: judge.Unrecorded, Repair: &judge.Repair{Pool: pool, NewPool: true}}
-	leases := leasesOf(&reconciler.Result{Judgement: &judge.Judgement{Observation: &judge.Observation{},
-		Findings: []judge.Finding{repair, {Kind: judge.Conflict}}}})
+	leases := leasesOf(&reconciler.Result{Assessment: &judge.Assessment{
+		Judgement: &judge.Judgement{Observation: &judge.Observation{}},
+		Findings:  []judge.Finding{repair, {Kind: judge.Conflict}}}})
 	restoretest.Equal(t, "Leases", leases, "map[kube-system:[whereabouts]]")
 }

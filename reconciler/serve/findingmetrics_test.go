@@ -120,10 +120,10 @@ func TestMetrics_DivergedReservations(t *testing.T) {
 // Passes between two tries neither count nor forget. A released item, or one that is no longer stale, is forgotten.
 func TestMetrics_MostRetried(t *testing.T) {
 	gone := func(key string) Allocation { return Alloc(key, "default/gone", "box-"+key, "net1") }
-	j := resultOf(Pod("bystander"), Pool("10.0.0.0-29", "10.0.0.0/29", gone("1"), gone("2"))).Judgement
+	j := resultOf(Pod("bystander"), Pool("10.0.0.0-29", "10.0.0.0/29", gone("1"), gone("2"))).Assessment
 	one, two := j.Allocations[0], j.Allocations[1]
 	refused := func(why reconciler.Refusal, items ...*judge.Item) *reconciler.Result {
-		out := &reconciler.Result{Judgement: j}
+		out := &reconciler.Result{Assessment: j}
 		for _, it := range items {
 			out.Refused = append(out.Refused, reconciler.Refused{Item: it, Gate: reconciler.Gate{Why: why}})
 		}

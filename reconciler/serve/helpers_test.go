@@ -272,7 +272,7 @@ func series(t *testing.T, registry *prometheus.Registry, metric string) map[stri
 }
 
 // update updates metrics from a pass without Held items.
-func update(m *Metrics, out *reconciler.Result) { m.update(out, nil, usage.Of(out.Judgement)) }
+func update(m *Metrics, out *reconciler.Result) { m.update(out, nil, usage.Of(out.Assessment)) }
 
 // gaugeOf returns the value of a gauge of the last pass.
 func gaugeOf(t *testing.T, m *Metrics, metric string) float64 {

@@ -79,10 +79,10 @@ func TestMetrics_LastObservation(t *testing.T) {
 }
 
 func TestMetrics_Breaker(t *testing.T) {
-	j := resultOf(Pod("bystander"), Pool("10.0.0.0-29", "10.0.0.0/29", Alloc("1", "default/x", "b1", "net1"))).Judgement
+	j := resultOf(Pod("bystander"), Pool("10.0.0.0-29", "10.0.0.0/29", Alloc("1", "default/x", "b1", "net1"))).Assessment
 	refused := func(why reconciler.Refusal) *reconciler.Result {
 		x := reconciler.Refused{Item: j.Allocations[0], Gate: reconciler.Gate{Why: why}}
-		return &reconciler.Result{Judgement: j, Refused: []reconciler.Refused{x}}
+		return &reconciler.Result{Assessment: j, Refused: []reconciler.Refused{x}}
 	}
 	registry := prometheus.NewRegistry()
 	m := NewMetrics(registry)
@@ -91,7 +91,7 @@ func TestMetrics_Breaker(t *testing.T) {
 		release, repair float64
 	}{
 		{refused(reconciler.Breaker), 1, 0},
-		{&reconciler.Result{Judgement: j, Unrepaired: []reconciler.Unrepaired{{Why: reconciler.Breaker}}}, 0, 1},
+		{&reconciler.Result{Assessment: j, Unrepaired: []reconciler.Unrepaired{{Why: reconciler.Breaker}}}, 0, 1},
 		{refused(reconciler.LeaseBusy), 0, 0},
 	} {
 		update(m, c.out)

@@ -120,7 +120,7 @@ func (r *Recorder) cachePassEnded(err error, fullPasses int) {
 
 func (r *Recorder) record(out *reconciler.Result) {
 	maps.DeleteFunc(r.facts, func(_ string, last time.Time) bool { return time.Since(last) > forgetAfter })
-	pools := usage.Of(out.Judgement)
+	pools := usage.Of(out.Assessment)
 	r.Metrics.update(out, r.recordHeld(out), pools)
 	r.poolFull(out, pools)
 	r.recordReleased(out)

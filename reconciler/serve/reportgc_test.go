@@ -67,7 +67,8 @@ func (s *reportGCTest) at(after time.Duration) {
 			ConfirmedAt: s.renewed, LeaseRenewedAt: s.renewed,
 		}}, ""),
 	}
-	s.next = s.Collect(context.Background(), &reconciler.Result{Judgement: judge.Judge(o, nil, judge.Policy{})})
+	j := judge.Assess(judge.Judge(o, nil, judge.Policy{}))
+	s.next = s.Collect(context.Background(), &reconciler.Result{Assessment: j})
 }
 
 func TestReportGC(t *testing.T) {

@@ -103,7 +103,7 @@ func asListed(o *Observed) *Observed {
 }
 
 // said is all that a judgement says, by line.
-func said(j *judge.Judgement) (all []string) {
+func said(j *judge.Assessment) (all []string) {
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
 		all = append(all, fmt.Sprintf("%s %s %q %s %+v: %s", it.Object(), it.Text(), it.Key(), it.RuleID(), it.ID(),
 			it.Message()))
@@ -116,7 +116,7 @@ func said(j *judge.Judgement) (all []string) {
 }
 
 // saidWithoutNames is what a judgement says without the names of pods, namespaces and nodes, in no order.
-func saidWithoutNames(j *judge.Judgement) (all []string) {
+func saidWithoutNames(j *judge.Assessment) (all []string) {
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
 		all = append(all, fmt.Sprintf("%s %q %s %s %v", it.Text(), it.Key(), it.ContainerID(), it.RuleID(), it.Proven))
 	}
@@ -144,11 +144,11 @@ func TestEncode_JudgedAsTheCluster(t *testing.T) {
 		}
 		policy := c.Policy()
 		again, _ := bundled(t, o, snapshot.Encoder{Labels: labels})
-		same(t, seed, said(judge.Judge(again, nil, policy)), said(Judged(o, policy)))
+		same(t, seed, said(judge.Assess(judge.Judge(again, nil, policy))), said(Judged(o, policy)))
 		sameObjects(t, again, o.Observation)
 
 		again, text := bundled(t, o, snapshot.Encoder{Labels: labels, Rename: renamed})
-		same(t, seed, saidWithoutNames(judge.Judge(again, nil, policy)), saidWithoutNames(Judged(o, policy)))
+		same(t, seed, saidWithoutNames(judge.Assess(judge.Judge(again, nil, policy))), saidWithoutNames(Judged(o, policy)))
 		for _, pool := range []string{"worker-1-10.0.0.16-29", "worker-2-10.0.0.0-29"} { // of no known node
 			text = strings.ReplaceAll(text, pool, "")
 		}
@@ -330,9 +330,12 @@ func TestEncode_OddObjects(t *testing.T) {
 	everyFieldIsSet(t, "a report", again.Reports.Or(nil))
 	everyFieldIsSet(t, "a pool", again.Pools)
 	everyFieldIsSet(t, "a reservation", again.Reservations.Or(nil))
-	same(t, 0, said(judge.Judge(again, nil, judge.Policy{})), said(Judged(o, judge.Policy{})))
+	assessed := func(o *judge.Observation) *judge.Assessment {
+		return judge.Assess(judge.Judge(o, nil, judge.Policy{}))
+	}
+	same(t, 0, said(assessed(again)), said(Judged(o, judge.Policy{})))
 	again, redacted := bundled(t, o, snapshot.Encoder{Labels: labels, Rename: renamed})
-	same(t, 0, saidWithoutNames(judge.Judge(again, nil, judge.Policy{})), saidWithoutNames(Judged(o, judge.Policy{})))
+	same(t, 0, saidWithoutNames(assessed(again)), saidWithoutNames(Judged(o, judge.Policy{})))
 	refused := types.NamespacedName{Namespace: "namespace-wvuzfog", Name: "refused"}
 	if n := again.NADs.Or(nil)[refused]; n == nil || n.Networks[0].Refused == "" {
 		t.Errorf("an ADD by the definition would not be refused: %+v", n)

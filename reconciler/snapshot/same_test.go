@@ -70,10 +70,11 @@ func sayPasses(t *testing.T, w io.Writer, seed uint64) {
 	o, policy := ObserveDistinct(c.Cluster()), c.Policy()
 	past := reconciler.NewHistory()
 	for range 3 {
-		j := judge.Judge(o.Observation, past, policy)
-		say(t, w, j)
+		j := judge.Assess(judge.Judge(o.Observation, past, policy))
+		say(t, w, j.Judgement)
+		fmt.Fprintf(w, "%+v\n", j.Summary())
 		fmt.Fprintln(w, DescribeFindings(j.Findings), j.Notes())
-		past.Remember(j)
+		past.Remember(j.Judgement)
 		_, o = c.Changes(o)
 	}
 }
@@ -90,8 +91,10 @@ func saySecondCheck(t *testing.T, w io.Writer, seed uint64) {
 	}
 	slices.SortFunc(at, netip.Addr.Compare)
 	at = slices.Compact(at)
-	say(t, w, x.JudgeAddresses(at))
-	found := DescribeFindings(x.FindingsAt(at, at))
+	j := x.JudgeAddresses(at)
+	say(t, w, j)
+	fmt.Fprintf(w, "%+v\n", j.Summary())
+	found := DescribeFindings(judge.FindingsAt(j, at, at))
 	slices.Sort(found)
 	fmt.Fprintln(w, found)
 }
@@ -100,7 +103,6 @@ func say(t *testing.T, w io.Writer, j *judge.Judgement) {
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
 		fmt.Fprintln(w, DescribeItem(it), it.Message(), it.PoolNames(), sortedJSON(t, it.Testimony()))
 	}
-	fmt.Fprintf(w, "%+v\n", j.Summary())
 }
 
 // sortedJSON is a value in JSON, with the keys of each object sorted: their order in the structs is no contract.

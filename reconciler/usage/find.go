@@ -99,7 +99,7 @@ func most(counts map[string]int) []Owner {
 
 // KeepUnused keeps, by name, the pools without allocations, reservations in their range and findings that no definition
 // names. A definition that was not read may name any pool: KeepUnused then keeps none, and notes why.
-func (u *Pools) KeepUnused(j *judge.Judgement) {
+func (u *Pools) KeepUnused(j *judge.Assessment) {
 	unread, networks := slices.Clone(u.o.Unreadable), []ippool.Network{}
 	if len(u.o.NADs.Or(nil)) == 0 {
 		unread = append(unread, "no NetworkAttachmentDefinition was read")

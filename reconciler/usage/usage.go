@@ -78,7 +78,7 @@ type Pools struct {
 }
 
 // Of calculates how full the pools of a judgement are.
-func Of(j *judge.Judgement) *Pools {
+func Of(j *judge.Assessment) *Pools {
 	u := &Pools{o: j.Observation}
 	definitions := u.definitions()
 	reserved := reservedAddresses(u.o.Reservations.Or(nil), definitions)

@@ -36,7 +36,7 @@ func pool29(keys ...int) Part {
 	return All(append(all, Pool("10.0.0.0-29", "10.0.0.0/29", allocs...))...)
 }
 
-func judged(parts ...Part) *judge.Judgement { return Judged(Observe(parts...), judge.Policy{}) }
+func judged(parts ...Part) *judge.Assessment { return Judged(Observe(parts...), judge.Policy{}) }
 
 func theOnly(t *testing.T, u *usage.Pools) *usage.Pool {
 	t.Helper()

@@ -297,5 +297,5 @@ func (f *File) Complete(out *reconciler.Result) {
 		out.Observation.Warnings = append(out.Observation.Warnings,
 			fmt.Sprintf("%d of %d items of the plan are not recorded any more: already released", n, len(f.items)))
 	}
-	out.Judgement.Findings = nil // a plan has none
+	out.Assessment.Findings = nil // a plan has none
 }

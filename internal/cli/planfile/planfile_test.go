@@ -219,7 +219,7 @@ func TestAllows(t *testing.T) {
 		if allowed := f.Allows(it); allowed != (c.want == "") || allowed && it.Verdict != judge.Stale {
 			t.Errorf("%s: allowed is %v, %s %s", says, allowed, it.Verdict, it.Reason)
 		}
-		out := &reconciler.Result{Judgement: j}
+		out := &reconciler.Result{Assessment: j}
 		f.Complete(out)
 		if x := out.Refused[0]; c.want != "" && (x.Item != it || x.Why != reconciler.Changed ||
 			!strings.Contains(x.Gate.Detail, c.want)) {
@@ -263,7 +263,7 @@ func TestComplete_OfWhatIsNotRecorded(t *testing.T) {
 				t.Errorf("%s: %s %s may be released", says, it.Object(), it.Key())
 			}
 		}
-		out := &reconciler.Result{Judgement: j}
+		out := &reconciler.Result{Assessment: j}
 		f.Complete(out)
 		if len(out.Refused) > 0 || !slices.Contains(j.Notes(),
 			"1 of 1 items of the plan are not recorded any more: already released") {
@@ -291,7 +291,7 @@ func TestComplete_OfWhatCannotBeParsed(t *testing.T) {
 		"the reservation":    {Reservation("10.0.0.9", "nonsense", LongAgo), "Malformed"},
 	} {
 		j := Judged(Observe(c.now, Pod("other"), ReportingWorker(Gone("box-1", UsualUID))), judge.Policy{})
-		out := &reconciler.Result{Judgement: j}
+		out := &reconciler.Result{Assessment: j}
 		f.Complete(out)
 		isRefused := len(out.Refused) == 1 && strings.HasPrefix(out.Refused[0].Gate.Detail, "problem none → "+c.want+"; ")
 		if isRefused != (c.want != "") || len(out.Refused) > 1 || f.Allows(slices.Concat(j.Allocations, j.Reservations)[0]) {
@@ -310,7 +310,7 @@ func TestComplete_OfARun(t *testing.T) {
 		Alloc("2", "default/gone", "box-9", "net1"))), judge.Policy{})
 	stale := slices.DeleteFunc(j.StaleItems(), func(it *judge.Item) bool { return !f.Has(it) })
 	paused := reconciler.Refused{Item: stale[1], Gate: reconciler.Gate{Why: reconciler.Paused}}
-	out := &reconciler.Result{Judgement: j, Released: stale[:1], Refused: []reconciler.Refused{paused}}
+	out := &reconciler.Result{Assessment: j, Released: stale[:1], Refused: []reconciler.Refused{paused}}
 	f.Complete(out)
 	if len(out.Refused) != 2 || out.Refused[0].Why != reconciler.Paused || out.Refused[1].Item != stale[2] ||
 		out.Refused[1].Gate.Detail != "changed at the second check; apply the plan again" || len(out.Released) != 1 {

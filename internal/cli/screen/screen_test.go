@@ -90,7 +90,7 @@ func aRun(dryRun bool) *view.RunReport {
 	j.Findings = []judge.Finding{finding(judge.Misrecorded, "10.0.0.4"), finding(judge.Unrecorded, "10.0.0.40"),
 		finding(judge.Unrecorded, "10.0.0.41")}
 	paused := reconciler.Gate{Why: reconciler.Paused, Detail: "the pool is paused", Pool: "kube-system/10.0.0.0-24"}
-	out := &reconciler.Result{Judgement: j, Repaired: j.Findings[:1],
+	out := &reconciler.Result{Assessment: j, Repaired: j.Findings[:1],
 		Unrepaired: []reconciler.Unrepaired{{Finding: j.Findings[1], Why: reconciler.Breaker, Detail: "too many"},
 			{Finding: j.Findings[2], Why: reconciler.Breaker, Detail: "too many"}, {Finding: j.Findings[0],
 				Why: reconciler.WriteFailed, Detail: "refused by the API server"}}}
@@ -129,7 +129,7 @@ func poolScreens(t *testing.T) (all, each string) {
 	t.Helper()
 	j := Judged(Observe(sixPools()), judge.Policy{})
 	u := usage.Of(j)
-	out := &reconciler.Result{Judgement: j}
+	out := &reconciler.Result{Assessment: j}
 	list, details := &Screen{Width: 100}, &Screen{ConfirmAfter: 15 * time.Minute, Width: 100}
 	list.Pools(view.NewPoolsReport(out, u))
 	details.Pool(view.NewPoolReport(out, u, u.All, nil))
@@ -148,7 +148,7 @@ func newRangeScreen(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Pool(view.NewPoolReport(&reconciler.Result{Judgement: j}, u, u.All, to))
+	s.Pool(view.NewPoolReport(&reconciler.Result{Assessment: j}, u, u.All, to))
 	return s.String()
 }
 
@@ -159,7 +159,7 @@ func unusedScreen() string {
 		j := Judged(Observe(sixPools(), Pool("red-10.5.0.0-24", "10.5.0.0/24"), more), judge.Policy{})
 		u := usage.Of(j)
 		u.KeepUnused(j)
-		d := view.NewPoolsReport(&reconciler.Result{Judgement: j}, u)
+		d := view.NewPoolsReport(&reconciler.Result{Assessment: j}, u)
 		for i := range d.Pools {
 			d.Pools[i].DeleteCommand = "delete " + d.Pools[i].Pool
 		}

@@ -40,7 +40,7 @@ func (p *Probe) agents(ctx context.Context) (line, error) {
 			return line{}, err // without the Leases no report is fresh
 		}
 	}
-	a, holds := view.NewAgents(p.Judgement), 0
+	a, holds := view.NewAgents(p.Assessment), 0
 	text := fmt.Sprintf("%d of %d node agents have a fresh report", a.Fresh, a.Fresh+len(a.NoFreshReport))
 	if len(a.Dead) > 0 {
 		text += fmt.Sprintf(" (without the dead or deleted nodes %s)", few(a.Dead))

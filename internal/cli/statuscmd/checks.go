@@ -48,7 +48,7 @@ type Probe struct {
 	own      *workload // the reconciler; nil where it is unknown
 
 	// The judgement and the plan of a pass that starts now.
-	*judge.Judgement
+	*judge.Assessment
 	Plan     *reconciler.Plan
 	pools    *usage.Pools
 	Unjudged error // why addresses could not be judged
@@ -107,8 +107,8 @@ func (p *Probe) Lines(ctx context.Context, r *reconciler.Reconciler, cluster *ku
 	p.serves, p.may, p.annotated = cluster.Serves, cluster.May, cluster.AnnotatedBy
 	judging, cancel := context.WithTimeout(ctx, judgeFor)
 	defer cancel()
-	if p.Judgement, p.Unjudged = r.Check(judging); p.Unjudged == nil {
-		p.Plan, p.pools = r.Plan(judging, p.Judgement), usage.Of(p.Judgement)
+	if p.Assessment, p.Unjudged = r.Check(judging); p.Unjudged == nil {
+		p.Plan, p.pools = r.Plan(judging, p.Assessment), usage.Of(p.Assessment)
 	}
 	p.Now = cluster.Now()
 	return p.say(ctx)
@@ -117,9 +117,9 @@ func (p *Probe) Lines(ctx context.Context, r *reconciler.Reconciler, cluster *ku
 // OfJudgement makes the checks of a judgement and its plan, without those of the installation. core is nil for a
 // snapshot.
 func OfJudgement(
-	ctx context.Context, j *judge.Judgement, plan *reconciler.Plan, o *flags.Common, core kubernetes.Interface,
+	ctx context.Context, j *judge.Assessment, plan *reconciler.Plan, o *flags.Common, core kubernetes.Interface,
 ) []view.StatusLine {
-	p := &Probe{Core: core, Now: j.Observation.Now, Judgement: j, Plan: plan, pools: usage.Of(j),
+	p := &Probe{Core: core, Now: j.Observation.Now, Assessment: j, Plan: plan, pools: usage.Of(j),
 		namespace: o.Namespace(), leaseNamespace: o.LeaseNamespace()}
 	return p.say(ctx)
 }

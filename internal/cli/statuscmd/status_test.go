@@ -79,10 +79,10 @@ func (p *Probe) observed(parts ...Part) {
 		Options: reconciler.Options{ConfirmAfter: 15 * time.Minute}}
 	o := Observe(parts...)
 	o.Past = r.History
-	p.Judgement = Judged(o, judge.Policy{})
+	p.Assessment = Judged(o, judge.Policy{})
 	r.History.Remember(p.Judgement)
-	p.pools = usage.Of(p.Judgement)
-	p.Plan = r.Plan(nil, p.Judgement) //nolint:staticcheck // nothing is asked for
+	p.pools = usage.Of(p.Assessment)
+	p.Plan = r.Plan(nil, p.Assessment) //nolint:staticcheck // nothing is asked for
 }
 
 func running(image string, args ...string) *corev1.PodSpec {

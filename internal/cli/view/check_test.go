@@ -21,7 +21,7 @@ func TestRun_ReleasedFromADeletedPool(t *testing.T) {
 		released := Judged(Observe(UsualPool, Pod("bystander")), judge.Policy{}).Allocations
 		last := Judged(Observe(append(left, Pod("bystander"))...), judge.Policy{})
 		last.Allocations = released // as a run does that an earlier pass of which released them
-		d := view.NewRunReport(&reconciler.Result{Judgement: last, Released: released}, false, view.Filter{})
+		d := view.NewRunReport(&reconciler.Result{Assessment: last, Released: released}, false, view.Filter{})
 		if len(d.Pools) != len(left) || len(d.Pools) == 1 && d.Pools[0].Allocations != 0 || len(d.Released) != 1 {
 			t.Errorf("pools %+v, released %d", d.Pools, len(d.Released))
 		}
@@ -32,10 +32,10 @@ func TestRun_ReleasedFromADeletedPool(t *testing.T) {
 func TestUnknownSources(t *testing.T) {
 	o := Observe(UsualPool, UsualPod(Carrying("10.0.0.5")))
 	o.NADs = judge.Unknown[map[types.NamespacedName]*ippool.NAD](errors.New("list network-attachment-definitions: 403"))
-	out := &reconciler.Result{Judgement: Judged(o, judge.Policy{})}
+	out := &reconciler.Result{Assessment: Judged(o, judge.Policy{})}
 	for _, d := range []view.Document{view.NewCheckReport(out, view.Filter{}),
 		view.NewRunReport(out, false, view.Filter{}),
-		view.NewPoolsReport(out, usage.Of(out.Judgement)), &view.Plan{Limits: view.NewLimits(out.Judgement)}} {
+		view.NewPoolsReport(out, usage.Of(out.Assessment)), &view.Plan{Limits: view.NewLimits(out.Assessment)}} {
 		text, err := view.Encode("json", d)
 		var read view.Limits
 		if err = errors.Join(err, json.Unmarshal(text, &read)); err != nil {
@@ -51,7 +51,7 @@ func TestUnknownSources(t *testing.T) {
 
 func TestCheck_SummaryOfFilteredPools(t *testing.T) {
 	j := Judged(Observe(UsualPool, Pool("10.1.0.0-24", "10.1.0.0/24"), Pod("bystander")), judge.Policy{})
-	d := view.NewCheckReport(&reconciler.Result{Judgement: j}, view.Filter{Pools: []string{"10.1.0.0-24"}})
+	d := view.NewCheckReport(&reconciler.Result{Assessment: j}, view.Filter{Pools: []string{"10.1.0.0-24"}})
 	if d.Summary.Pools != 1 || len(d.Pools) != 1 || d.Summary.Allocations != 0 {
 		t.Errorf("%+v of %+v", d.Summary, d.Pools)
 	}
@@ -61,7 +61,7 @@ func TestCheck_SummaryOfFilteredPools(t *testing.T) {
 func TestRun_JSONOfARestoreAndOfWhatWasNotRepaired(t *testing.T) {
 	j := Judged(Observe(UsualPool, Pod("bystander")), judge.Policy{})
 	f := judge.Finding{Kind: judge.Unrecorded, IP: "10.0.0.9", Pool: "kube-system/10.0.0.0-24", Message: "carried"}
-	out := &reconciler.Result{Judgement: j,
+	out := &reconciler.Result{Assessment: j,
 		Unrepaired: []reconciler.Unrepaired{{Finding: f, Why: reconciler.Breaker, Detail: "too many"}}}
 	for awaiting, want := range map[string]int{"worker-2": 1, "": 0} {
 		j.Restore = &judge.RestoreState{Restored: Now, Why: "resourceVersion 90 after 100"}

@@ -38,7 +38,7 @@ type UnknownSource struct {
 }
 
 // NewLimits returns what limits a judgement.
-func NewLimits(j *judge.Judgement) Limits {
+func NewLimits(j *judge.Assessment) Limits {
 	unknown := lists.Map(j.Observation.UnknownSources(), func(s judge.SourceState) UnknownSource {
 		return UnknownSource{s.Name, s.Unknown, s.Costs, s.Findings}
 	})
@@ -56,11 +56,11 @@ type Agents struct {
 }
 
 func (p *Picked) circumstances() Circumstances {
-	return Circumstances{Agents: NewAgents(p.Judgement), Gates: p.Gates, Limits: NewLimits(p.Judgement)}
+	return Circumstances{Agents: NewAgents(p.Assessment), Gates: p.Gates, Limits: NewLimits(p.Assessment)}
 }
 
 // NewAgents returns the node agents whose reports were used.
-func NewAgents(j *judge.Judgement) Agents {
+func NewAgents(j *judge.Assessment) Agents {
 	a := Agents{InUse: !j.WithoutAgents, NoFreshReport: []string{}, Dead: []string{}}
 	for _, name := range slices.Sorted(maps.Keys(j.Nodes)) {
 		switch j.Nodes[name] {

@@ -87,7 +87,7 @@ func TestFailOn_Run(t *testing.T) {
 			t.Fatal(err)
 		}
 		refused := reconciler.Refused{Item: j.Allocations[0], Gate: reconciler.Gate{Why: c.why}}
-		out := &reconciler.Result{Judgement: j, Refused: []reconciler.Refused{refused}}
+		out := &reconciler.Result{Assessment: j, Refused: []reconciler.Refused{refused}}
 		if got := on.FailsRun(NewRunReport(out, false, Filter{})); got != c.want {
 			t.Errorf("--fail-on %q, refused for %s: %v, want %v", c.words, c.why, got, c.want)
 		}

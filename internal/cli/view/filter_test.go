@@ -15,7 +15,7 @@ import (
 
 // several has a leak, a phantom, a pod in use, a reservation without an allocation, and
 // an entry in another pool that cannot be read.
-func several() *judge.Judgement {
+func several() *judge.Assessment {
 	return Judged(Observe(
 		Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-1", "net1"),
 			Alloc("6", "prod/ghost", "box-2", "net1"), Alloc("7", "prod/web-1", "box-3", "net1")),

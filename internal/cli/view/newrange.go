@@ -37,7 +37,7 @@ func ParseNewRange(text string, exclude []string) (*NewRange, error) {
 }
 
 // of returns what the range means for a pool of a judgement, of which p is picked.
-func (n *NewRange) of(p *Picked, j *judge.Judgement, pool *usage.Pool) *PoolNewRange {
+func (n *NewRange) of(p *Picked, j *judge.Assessment, pool *usage.Pool) *PoolNewRange {
 	isOutside := func(it *judge.Item) bool { return !n.usable.Contains(it.Address()) }
 	outside := lists.Filter(j.Allocations, func(it *judge.Item) bool {
 		return it.Pool == pool.Pool && (pool.Unsupported != "" || isOutside(it))
@@ -54,7 +54,7 @@ func (n *NewRange) of(p *Picked, j *judge.Judgement, pool *usage.Pool) *PoolNewR
 
 // unrecordedOutside returns the findings on addresses that are carried and not recorded in a pool, and that a range
 // does not assign. A finding that the judgement counts and does not list has its address alone.
-func unrecordedOutside(j *judge.Judgement, pool string, usable *netipx.IPSet) []judge.Finding {
+func unrecordedOutside(j *judge.Assessment, pool string, usable *netipx.IPSet) []judge.Finding {
 	carriers := map[string][]judge.Finding{} // by address
 	for _, f := range j.Findings {
 		if f.Kind == judge.Unrecorded && f.Pool == pool && !f.IsRest() {
@@ -78,7 +78,7 @@ func unrecordedOutside(j *judge.Judgement, pool string, usable *netipx.IPSet) []
 }
 
 // unknownOutside returns a sentence for each thing because of which more may be outside than was found.
-func unknownOutside(j *judge.Judgement) []string {
+func unknownOutside(j *judge.Assessment) []string {
 	unknown := []string{}
 	for _, s := range j.Observation.UnknownSources() {
 		if s.Name == judge.SourceReservations {

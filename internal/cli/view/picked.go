@@ -12,7 +12,7 @@ import (
 
 // Picked is the part of a result that a filter picks.
 type Picked struct {
-	*judge.Judgement
+	*judge.Assessment
 	Filter Filter
 	// Gates are the gates against releases. Those of the whole cluster come first.
 	Gates []Gate
@@ -23,19 +23,20 @@ type Picked struct {
 }
 
 // PlannedResult returns the result of a pass that has judged and planned, and has not begun to write.
-func PlannedResult(j *judge.Judgement, plan *reconciler.Plan) *reconciler.Result {
-	return &reconciler.Result{Judgement: j, Refused: plan.Refused, CommonGates: plan.CommonGates}
+func PlannedResult(j *judge.Assessment, plan *reconciler.Plan) *reconciler.Result {
+	return &reconciler.Result{Assessment: j, Refused: plan.Refused, CommonGates: plan.CommonGates}
 }
 
 // Pick returns the part of a result that a filter picks.
 func Pick(out *reconciler.Result, f Filter) *Picked {
-	picked := *out.Judgement
+	picked, j := *out.Assessment, *out.Judgement
+	picked.Judgement = &j
 	picked.Allocations = lists.Filter(out.Allocations, f.Item)
 	picked.Reservations = lists.Filter(out.Reservations, f.Item)
 	picked.Findings = lists.Filter(out.Findings, func(x judge.Finding) bool { return f.Finding(&x) })
 	refused := lists.Filter(out.Refused, func(x reconciler.Refused) bool { return f.Item(x.Item) })
 	common := lists.Filter(out.CommonGates, func(g reconciler.Gate) bool { return g.Pool == "" || f.Pool(g.Pool) })
-	p := &Picked{Judgement: &picked, Filter: f, Gates: gatesOf(common, refused), all: out.Summary(),
+	p := &Picked{Assessment: &picked, Filter: f, Gates: gatesOf(common, refused), all: out.Summary(),
 		refused: map[judge.ID]reconciler.Refused{}, released: IDs(out.Released)}
 	for _, x := range refused {
 		p.refused[x.ID()] = x

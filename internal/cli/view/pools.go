@@ -149,7 +149,7 @@ func NewPoolReport(out *reconciler.Result, u *usage.Pools, pools []*usage.Pool, 
 		Pools: lists.Map(pools, func(pool *usage.Pool) PoolDetail {
 			d := p.poolDetail(u, pool)
 			if to != nil {
-				d.NewRange = to.of(p, out.Judgement, pool)
+				d.NewRange = to.of(p, out.Assessment, pool)
 			}
 			return d
 		})}

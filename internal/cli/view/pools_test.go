@@ -20,7 +20,7 @@ func poolsJSON(t *testing.T, parts ...Part) (string, *usage.Pools) {
 	t.Helper()
 	j := Judged(Observe(append(parts, Pod("bystander"))...), judge.Policy{})
 	u := usage.Of(j)
-	text, err := json.Marshal(view.NewPoolsReport(&reconciler.Result{Judgement: j}, u))
+	text, err := json.Marshal(view.NewPoolsReport(&reconciler.Result{Assessment: j}, u))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestPools_FreeRangesAreBounded(t *testing.T) {
 	j := Judged(Observe(NAD("a", WhereaboutsConfig("10.0.0.0/24", "")), Pool("10.0.0.0-24", "10.0.0.0/24", allocs...),
 		Pod("bystander")), judge.Policy{})
 	u := usage.Of(j)
-	p := view.NewPoolReport(&reconciler.Result{Judgement: j}, u, u.All, nil).Pools[0]
+	p := view.NewPoolReport(&reconciler.Result{Assessment: j}, u, u.All, nil).Pools[0]
 	if len(p.FreeRanges) != 20 || p.MoreFreeRanges != 80 || p.FreeRanges[0] != "10.0.0.1" {
 		t.Errorf("%d ranges and %d more: %v", len(p.FreeRanges), p.MoreFreeRanges, p.FreeRanges)
 	}
@@ -95,7 +95,7 @@ func TestPools_NewRange(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			d := view.NewPoolReport(&reconciler.Result{Judgement: j}, u, []*usage.Pool{p}, to).Pools[0].NewRange
+			d := view.NewPoolReport(&reconciler.Result{Assessment: j}, u, []*usage.Pool{p}, to).Pools[0].NewRange
 			if isOther := !strings.HasSuffix(c.to, "/29"); d.OtherPool != isOther && p.RangeText == "10.0.0.0/29" {
 				t.Errorf("another pool: %v", d.OtherPool)
 			}
@@ -119,7 +119,7 @@ func newRangeOf(t *testing.T, to string, parts ...Part) *view.PoolNewRange {
 		t.Fatal(err)
 	}
 	u := usage.Of(j)
-	return view.NewPoolReport(&reconciler.Result{Judgement: j}, u, u.All[:1], r).Pools[0].NewRange
+	return view.NewPoolReport(&reconciler.Result{Assessment: j}, u, u.All[:1], r).Pools[0].NewRange
 }
 
 func TestPools_NewRange_WithoutAllocation(t *testing.T) {

@@ -34,9 +34,9 @@ func (o *Observed) Copy() *Observed {
 	return &Observed{&own, o.Past, o.hasNoNodes, o.stored}
 }
 
-// Judged is the judgement on an observation.
-func Judged(o *Observed, policy judge.Policy) *judge.Judgement {
-	return judge.Judge(o.Observation, o.Past, policy)
+// Judged is the assessment of an observation.
+func Judged(o *Observed, policy judge.Policy) *judge.Assessment {
+	return judge.Assess(judge.Judge(o.Observation, o.Past, policy))
 }
 
 // Part puts something into an observation.

@@ -40,7 +40,7 @@ func RulingOf(it *judge.Item) Ruling {
 }
 
 // AllocationOf is the judged allocation with this address; it must be the only one.
-func AllocationOf(t *testing.T, j *judge.Judgement, ip string) *judge.Item {
+func AllocationOf(t *testing.T, j *judge.Assessment, ip string) *judge.Item {
 	t.Helper()
 	var found *judge.Item
 	for _, it := range j.Allocations {
@@ -58,7 +58,7 @@ func AllocationOf(t *testing.T, j *judge.Judgement, ip string) *judge.Item {
 }
 
 // ReservationOf is the judged reservation of this name.
-func ReservationOf(t *testing.T, j *judge.Judgement, name string) *judge.Item {
+func ReservationOf(t *testing.T, j *judge.Assessment, name string) *judge.Item {
 	t.Helper()
 	for _, it := range j.Reservations {
 		if it.Reservation.Name == name {

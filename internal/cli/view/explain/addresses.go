@@ -12,14 +12,14 @@ import (
 )
 
 // NewAddressReport returns the document of a list of addresses.
-func NewAddressReport(j *judge.Judgement, asked []netip.Addr) *view.AddressReport {
+func NewAddressReport(j *judge.Assessment, asked []netip.Addr) *view.AddressReport {
 	return &view.AddressReport{Header: view.NewHeader(view.KindAddresses, "", view.Cluster{}, j.Observation.Now),
 		Limits: view.NewLimits(j), Addresses: addresses(j, usage.Of(j), asked)}
 }
 
 // addresses returns the state of each address, in each pool of the judgement that has it in its range. An address that
 // a pod or Node has is not Free, whatever assigned it.
-func addresses(j *judge.Judgement, pools *usage.Pools, asked []netip.Addr) (rows []view.AddressState) {
+func addresses(j *judge.Assessment, pools *usage.Pools, asked []netip.Addr) (rows []view.AddressState) {
 	runs := map[*usage.Pool][]view.AddressRun{}
 	carriers := carriersOf(j.Observation, asked...)
 	for _, addr := range asked {
@@ -83,7 +83,7 @@ func stateOfFree(o *judge.Observation, p *usage.Pool) string {
 }
 
 // Runs returns the states of all addresses in the range of a pool, in their order.
-func Runs(j *judge.Judgement, p *usage.Pool) (runs []view.AddressRun) {
+func Runs(j *judge.Assessment, p *usage.Pool) (runs []view.AddressRun) {
 	if p.Problem != "" {
 		return nil
 	}

@@ -72,7 +72,7 @@ func TestExplanation_NodesThatWereNotExported(t *testing.T) {
 	o := Observe(UsualPool, Pod("other"))
 	o.Nodes = judge.Unknown[map[string]*podstate.Node](errors.New("the snapshot contains no Node"))
 	d := explain.NewReport(explain.Question{Subject: s, Snapshot: true,
-		Result: &reconciler.Result{Judgement: Judged(o, judge.Policy{})}, Advisor: advice.Advisor{Program: "ip-reconcile"}})
+		Result: &reconciler.Result{Assessment: Judged(o, judge.Policy{})}, Advisor: advice.Advisor{Program: "ip-reconcile"}})
 	text := said(d)
 	if got := commands(d.Advice); len(got) != 1 || got[0] != "kubectl get nodes -o yaml > nodes.yaml @" {
 		t.Errorf("the commands are %q:\n%s", got, text)

@@ -10,11 +10,11 @@ import (
 )
 
 // Conflicts returns who carries the addresses of a judgement's conflicts, for at most some of the findings on them.
-func Conflicts(j *judge.Judgement, most int) []view.Conflict {
+func Conflicts(j *judge.Assessment, most int) []view.Conflict {
 	of := *j
 	of.Findings = lists.Filter(j.Findings, func(f judge.Finding) bool { return f.Kind == judge.Conflict })
 	of.Findings = of.Findings[:min(len(of.Findings), most)]
-	a := &answer{whole: j, sandboxes: sandboxes(j.Observation), Picked: &view.Picked{Judgement: &of}}
+	a := &answer{whole: j, sandboxes: sandboxes(j.Observation), Picked: &view.Picked{Assessment: &of}}
 	return lists.Map(a.conflictsOf(), func(c *conflict) view.Conflict { return c.Conflict })
 }
 

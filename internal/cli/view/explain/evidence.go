@@ -44,7 +44,7 @@ func (a *answer) item(it *judge.Item) view.ExplainedItem {
 }
 
 func podsOf(
-	j *judge.Judgement, s Subject, pools *usage.Pools, all []view.ExplainedSandbox,
+	j *judge.Assessment, s Subject, pools *usage.Pools, all []view.ExplainedSandbox,
 ) []view.ExplainedPod {
 	name := types.NamespacedName{Namespace: s.Namespace, Name: s.Name}
 	pod := j.Observation.Pods[name]
@@ -85,7 +85,7 @@ func sandboxes(o *judge.Observation) (all []view.ExplainedSandbox) {
 }
 
 // waits returns why a Pending pod may wait, "" where that is unknown.
-func waits(j *judge.Judgement, pod *podstate.Pod, sandboxes []view.ExplainedSandbox, pools *usage.Pools) string {
+func waits(j *judge.Assessment, pod *podstate.Pod, sandboxes []view.ExplainedSandbox, pools *usage.Pools) string {
 	full := lists.Filter(pools.All, func(p *usage.Pool) bool { return slices.Contains(p.Waiting, pod.NamespacedName) })
 	hasAddress := func(b view.ExplainedSandbox) bool {
 		runsHere := b.Fresh && b.State == string(v1alpha1.SandboxReady) && b.Node == pod.Node
@@ -149,7 +149,7 @@ func (a *answer) nodeNames() []string {
 }
 
 func (a *answer) node(name string) view.ExplainedNode {
-	d := view.ExplainedNode{Name: name, Agent: string(a.Judgement.Nodes[name])}
+	d := view.ExplainedNode{Name: name, Agent: string(a.Assessment.Nodes[name])}
 	d.Unknown = !a.Observation.Nodes.IsKnown()
 	d.Awaited = a.Restore != nil && slices.Contains(a.Restore.Awaiting, name)
 	if n := a.Observation.Nodes.Or(nil)[name]; n != nil {

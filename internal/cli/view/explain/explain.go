@@ -31,7 +31,7 @@ type Question struct {
 type answer struct {
 	*view.Picked // about the subject
 	q            Question
-	whole        *judge.Judgement        // before the filter
+	whole        *judge.Assessment       // before the filter
 	pools        *usage.Pools            // of the judgement
 	sandboxes    []view.ExplainedSandbox // of all reports
 	d            *view.ExplainReport
@@ -42,7 +42,7 @@ type answer struct {
 
 // NewReport returns the document that explains a subject.
 func NewReport(q Question) *view.ExplainReport {
-	j := q.Result.Judgement
+	j := q.Result.Assessment
 	pools, boxes := usage.Of(j), sandboxes(j.Observation)
 	q.Advisor = advisorOf(q.Advisor, j)
 	d := &view.ExplainReport{

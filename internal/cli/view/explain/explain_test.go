@@ -36,7 +36,7 @@ func ask(t *testing.T, what string, gates []reconciler.Gate, parts ...Part) *vie
 }
 
 // answered explains a subject of a judgement.
-func answered(t *testing.T, what string, j *judge.Judgement) *view.ExplainReport {
+func answered(t *testing.T, what string, j *judge.Assessment) *view.ExplainReport {
 	t.Helper()
 	s, err := explain.ParseSubject(what)
 	if err != nil {

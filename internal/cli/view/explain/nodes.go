@@ -12,7 +12,7 @@ import (
 
 // NodeSteps returns the steps that end what nodes hold, for the findings on such nodes. Of the nodes that are not
 // Ready, and of the others, the one that holds most is the example.
-func NodeSteps(a advice.Advisor, j *judge.Judgement, found []view.Finding) (steps []view.Advice) {
+func NodeSteps(a advice.Advisor, j *judge.Assessment, found []view.Finding) (steps []view.Advice) {
 	a = advisorOf(a, j)
 	for _, kind := range []judge.Kind{judge.NoFreshReportFinding, judge.NodeNotReady} {
 		held := lists.Filter(found, func(f view.Finding) bool { return f.Kind == kind && f.Holds > 0 && f.Node != "" })
@@ -32,7 +32,7 @@ func NodeSteps(a advice.Advisor, j *judge.Judgement, found []view.Finding) (step
 
 // CompleteStatus completes the lines of a status: commands name the cluster, and a line on nodes that hold addresses
 // has the steps that end that. j is nil where addresses could not be judged.
-func CompleteStatus(a advice.Advisor, j *judge.Judgement, lines []view.StatusLine) []view.StatusLine {
+func CompleteStatus(a advice.Advisor, j *judge.Assessment, lines []view.StatusLine) []view.StatusLine {
 	lines = slices.Clone(lines)
 	for i := range lines {
 		l := &lines[i]
@@ -48,7 +48,7 @@ func CompleteStatus(a advice.Advisor, j *judge.Judgement, lines []view.StatusLin
 }
 
 // advisorOf returns the advisor of a judgement.
-func advisorOf(a advice.Advisor, j *judge.Judgement) advice.Advisor {
+func advisorOf(a advice.Advisor, j *judge.Assessment) advice.Advisor {
 	a.Nodes, a.WithoutAgents = j.Observation.Nodes.Or(nil), j.WithoutAgents
 	return a
 }

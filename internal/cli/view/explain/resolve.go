@@ -15,7 +15,7 @@ import (
 // Resolve returns the address, pod, node or pool that a name or a container ID is in a judgement. A subject whose kind
 // is known is returned as it is. Where a name is that of several things, or of none, the error says so: nothing is
 // guessed.
-func (s Subject) Resolve(j *judge.Judgement) (Subject, error) {
+func (s Subject) Resolve(j *judge.Assessment) (Subject, error) {
 	o := j.Observation
 	isPool := func(p *ippool.Pool) bool { return p.Ref() == s.ref() }
 	switch {
@@ -33,7 +33,7 @@ func (s Subject) Resolve(j *judge.Judgement) (Subject, error) {
 }
 
 // resolveName returns the only pool, node or pod of a name, or the only pod where the name is that of a pod.
-func (s Subject) resolveName(j *judge.Judgement) (Subject, error) {
+func (s Subject) resolveName(j *judge.Assessment) (Subject, error) {
 	o, found := j.Observation, map[string]Subject{}
 	add := func(one Subject) {
 		if s.Kind == "" || s.Kind == one.Kind {
@@ -86,7 +86,7 @@ var otherKinds = map[string]string{
 }
 
 // podNames returns the names of the pods in the API, in reports and in records.
-func podNames(j *judge.Judgement) map[types.NamespacedName]bool {
+func podNames(j *judge.Assessment) map[types.NamespacedName]bool {
 	names := map[types.NamespacedName]bool{}
 	for name := range j.Observation.Pods {
 		names[name] = true
@@ -101,12 +101,12 @@ func podNames(j *judge.Judgement) map[types.NamespacedName]bool {
 	return names
 }
 
-func isKnownPod(j *judge.Judgement, s Subject) bool {
+func isKnownPod(j *judge.Assessment, s Subject) bool {
 	return podNames(j)[types.NamespacedName{Namespace: s.Namespace, Name: s.Name}]
 }
 
 // resolveContainer returns the pod of a sandbox, by the beginning of its ID.
-func (s Subject) resolveContainer(j *judge.Judgement) (Subject, error) {
+func (s Subject) resolveContainer(j *judge.Assessment) (Subject, error) {
 	found := map[string]Subject{} // by ID
 	add := func(id, namespace, name string) {
 		if strings.HasPrefix(id, s.ContainerID) && name != "" {

@@ -232,7 +232,7 @@ func (s Subject) Is(addr netip.Addr, owner ippool.PodRef, pool string) bool {
 }
 
 // Selects returns what reports whether an item is of a resolved subject.
-func (s Subject) Selects(j *judge.Judgement) func(*judge.Item) bool {
+func (s Subject) Selects(j *judge.Assessment) func(*judge.Item) bool {
 	switch {
 	case s.Kind == Node:
 		return view.Filter{Nodes: []string{s.Name}}.Item
@@ -253,7 +253,7 @@ func (s Subject) Selects(j *judge.Judgement) func(*judge.Item) bool {
 
 // pick picks the parts of a judgement that are about a subject, with the pools of the items.
 func pick(
-	j *judge.Judgement, s Subject, pods []view.ExplainedPod, boxes []view.ExplainedSandbox,
+	j *judge.Assessment, s Subject, pods []view.ExplainedPod, boxes []view.ExplainedSandbox,
 ) *view.Filter {
 	items, refs := map[judge.ID]bool{}, map[string]bool{}
 	f := &view.Filter{
@@ -322,7 +322,7 @@ func ofPod(s Subject, pods []view.ExplainedPod) (func(*judge.Item) bool, func(*j
 		}
 }
 
-func ofNode(j *judge.Judgement, name string, boxes []view.ExplainedSandbox) func(*judge.Finding) bool {
+func ofNode(j *judge.Assessment, name string, boxes []view.ExplainedSandbox) func(*judge.Finding) bool {
 	here := map[string]bool{} // the node's pods, and the ids of its sandboxes
 	for _, s := range boxes {
 		here[s.ID] = here[s.ID] || s.Node == name
