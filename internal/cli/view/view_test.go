@@ -10,7 +10,7 @@ import (
 
 // A kind that Full forgets would be printed without its allocations, as if the cluster had none.
 func TestFull_HasTheListsOfEachKind(t *testing.T) {
-	picked := Pick(&reconciler.Result{Judgement: several()}, Filter{})
+	picked := Pick(&reconciler.Result{Assessment: several()}, Filter{})
 	n := 0
 	for kind, of := range kinds() {
 		d := reflect.New(of)
