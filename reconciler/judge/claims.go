@@ -24,7 +24,7 @@ type rival struct {
 }
 
 // rivalOf is who else carries the address in the same network, or else may carry it.
-func (x *Index) rivalOf(it *Item, e *Evidence) rival {
+func (x *judging) rivalOf(it *Item, e *Evidence) rival {
 	if x.isOnSuccessor(e) {
 		return rival{name: "pod " + e.Pod.String(), podNode: e.Pod.Node}
 	}
@@ -49,7 +49,7 @@ func (x *Index) rivalOf(it *Item, e *Evidence) rival {
 
 // isOnSuccessor reports whether a pod by the owner's name carries the address and may not have it by this sandbox. A
 // Pending pod may have it by a later sandbox whose ID whereabouts did not write.
-func (x *Index) isOnSuccessor(e *Evidence) bool {
+func (x *judging) isOnSuccessor(e *Evidence) bool {
 	isItsOwn := e.Ownership == ItsPod && slices.Contains(e.Nodes, e.Pod.Node)
 	switch {
 	case !e.OnPod || e.Pod.Node == "" || !x.hasAgents:
@@ -64,7 +64,7 @@ func (x *Index) isOnSuccessor(e *Evidence) bool {
 
 // carrierBeside is another pod that is not finished and carries the address in the same network, or another sandbox or
 // attachment that may hold it, on a node that is not proven dead. An unknown network counts as the same.
-func (x *Index) carrierBeside(it *Item) (r rival) {
+func (x *judging) carrierBeside(it *Item) (r rival) {
 	owner, addr := it.Owner(), it.Address()
 	for _, c := range x.podsAt(addr) {
 		isOwn := owner.UID == "" && c.pod.Namespace == owner.Namespace && c.pod.Name == owner.Name
@@ -87,26 +87,6 @@ func (x *Index) carrierBeside(it *Item) (r rival) {
 	return r
 }
 
-// unreadSandbox is a sandbox without a CNI cache file that lists all of its addresses. It may carry any address of its
-// networks. Its CNI caches name them, or else its pod, which users may edit. If neither does, it may carry any address.
-type unreadSandbox struct {
-	mention
-	any    bool
-	why    string // it may carry any address
-	nads   []*ippool.NAD
-	ranges []networkRange
-}
-
-// networkRange is a range of a network. The zero prefix cannot be read, and may have any address.
-type networkRange struct {
-	network string
-	prefix  netip.Prefix
-}
-
-// maxRanges is how many ranges of a report's unread sandboxes are used. In a report with more, they may carry any
-// address. This bounds the cost of judging a hostile report.
-const maxRanges = 256
-
 // mayCarry reports whether the sandbox may carry an item's address.
 func (u *unreadSandbox) mayCarry(it *Item) bool {
 	return u.any || slices.ContainsFunc(u.nads, it.mayBeOn) || slices.ContainsFunc(u.ranges, func(n networkRange) bool {
@@ -115,7 +95,7 @@ func (u *unreadSandbox) mayCarry(it *Item) bool {
 }
 
 // unreadSandboxBeside is a sandbox whose addresses are unknown and may include the item's.
-func (x *Index) unreadSandboxBeside(it *Item, e *Evidence) (r rival) {
+func (x *judging) unreadSandboxBeside(it *Item, e *Evidence) (r rival) {
 	isRival := func(g *mention) bool {
 		switch {
 		case it.Allocation != nil && g.ID == it.Allocation.ContainerID:
@@ -149,78 +129,35 @@ func (x *Index) unreadSandboxBeside(it *Item, e *Evidence) (r rival) {
 	return r
 }
 
-// isRecordedFor reports whether one of an interface's addresses is allocated to the sandbox.
-func (x *Index) isRecordedFor(id string, addresses []netip.Addr) bool {
-	return slices.ContainsFunc(addresses, func(a netip.Addr) bool {
-		return slices.ContainsFunc(x.entriesFor(a), func(e entry) bool { return e.ContainerID == id })
+// unreadPodBeside is a pod whose addresses, or with isGuest those of its guest, are unknown and may include the item's.
+func (x *judging) unreadPodBeside(it *Item, isGuest bool) rival {
+	for i := range x.unreadPods {
+		if u := &x.unreadPods[i]; u.isGuest == isGuest && u.mayCarry(it) {
+			return rival{name: "pod " + u.pod.String(), podNode: u.pod.Node, isUnread: !isGuest, isGuestUnknown: isGuest,
+				unknown: u.why, pod: u}
+		}
+	}
+	return rival{}
+}
+
+// mayCarry reports whether the pod may carry the item's address.
+func (u *unreadPod) mayCarry(it *Item) bool {
+	owner := it.Owner()
+	isOwn := owner.UID == "" && u.pod.Namespace == owner.Namespace && u.pod.Name == owner.Name
+	if u.isAny {
+		return true
+	}
+	if isOwn || u.isGuest && u.pod.Namespace != owner.Namespace {
+		return false
+	}
+	return u.nad == nil || slices.ContainsFunc(u.nad.Networks, func(n ippool.Network) bool {
+		return it.isOfNetwork(n.Name) && slices.ContainsFunc(n.Ranges, func(r netip.Prefix) bool {
+			return r.Contains(it.Address())
+		})
 	})
 }
 
-// findUnread finds the sandboxes whose addresses are unknown. Two for each network or range are enough, because at most
-// one of two is the item's own.
-func (x *Index) findUnread() (found []unreadSandbox) {
-	type claim struct {
-		expired bool
-		of      any // a *NAD, a networkRange, or the report, so that each node has its finding
-	}
-	known := map[claim][]string{}
-	for _, r := range x.reports {
-		if !r.hasUnread {
-			continue
-		}
-		expired, ranges := x.isObsolete(r), 0
-		isNew := func(of any, id string) bool {
-			c := claim{expired, of}
-			if ids := known[c]; len(ids) == 2 || slices.Contains(ids, id) {
-				return false
-			}
-			known[c] = append(known[c], id)
-			return true
-		}
-		for i := range r.Sandboxes {
-			u := unreadSandbox{mention: mention{r, ofSandbox, &r.Sandboxes[i]}}
-			if !u.AddressesUnread || !x.mayHoldAddress(&u.mention) {
-				continue
-			}
-			var networks []string
-			switch pod := x.podOf(&u.mention); {
-			case len(u.MayCarry) > 0: // no text of a user adds a network, or takes one away
-				for _, n := range u.MayCarry {
-					prefix, _ := netip.ParsePrefix(n.Range)
-					if of := (networkRange{n.NetworkName, prefix}); ranges < maxRanges && isNew(of, u.ID) {
-						u.ranges, ranges = append(u.ranges, of), ranges+1
-					}
-				}
-				if u.any = ranges == maxRanges && isNew(r, u.ID); u.any {
-					u.why = "the sandboxes of its node have too many networks"
-				}
-			case pod != nil && pod.Status == podstate.StatusReadable:
-				inDoubt := x.past.DoubtsStatus(u.CreatedAt.Time)
-				for _, iface := range pod.Interfaces {
-					isKnown := len(iface.Addresses) > 0 && (!inDoubt || x.isRecordedFor(u.ID, iface.Addresses))
-					if _, _, named := iface.NAD(); named && !isKnown {
-						networks = append(networks, iface.Network)
-					}
-				}
-			case pod != nil:
-				for _, name := range pod.RequestedNetworks {
-					networks = append(networks, name.String())
-				}
-			default:
-				u.any, u.why = isNew(r, u.ID), "the API has no pod "+u.pod()
-			}
-			for _, name := range networks {
-				switch nad := x.nads[name]; {
-				case nad == nil && isNew(r, u.ID):
-					u.any, u.why = true, "the definition "+name+", which its pod names, is missing or cannot be read"
-				case nad != nil && isNew(nad, u.ID):
-					u.nads = append(u.nads, nad)
-				}
-			}
-			if u.any || len(u.nads)+len(u.ranges) > 0 {
-				found = append(found, u)
-			}
-		}
-	}
-	return found
+// isApart reports whether a carrier with the address from these isolated pools cannot have it from the item's pool.
+func (x *judging) isApart(it *Item, from []*pool) bool {
+	return len(from) > 0 && x.isIsolated(it.pool) && !slices.Contains(from, it.pool)
 }

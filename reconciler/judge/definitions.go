@@ -199,8 +199,3 @@ func (x *Index) isolatedOfSandbox(addr netip.Addr, b *sandboxAddress) []*pool {
 		return e.ContainerID == b.ID && e.pool.isOfNetwork(b.NetworkName) && x.isOfRange(e.pool, b.Range)
 	})
 }
-
-// isApart reports whether a carrier with the address from these isolated pools cannot have it from the item's pool.
-func (x *Index) isApart(it *Item, from []*pool) bool {
-	return len(from) > 0 && x.isIsolated(it.pool) && !slices.Contains(from, it.pool)
-}

@@ -4,16 +4,11 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
-	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
-
-// MinAbsenceWhilePending is how long the sandbox of a Pending pod must be absent before it counts, whatever
-// --confirm-after is. It is how long a report is fresh: the agent may have inspected its node before the ADD.
-const MinAbsenceWhilePending = time.Minute
 
 // Ownership is whether the pod by the allocation's name is the sandbox's pod.
 type Ownership int8
@@ -75,7 +70,7 @@ type Evidence struct {
 
 // evidenceOn is the evidence on an item with these mentions: those of its container ID, or for a reservation those of
 // its address.
-func (x *Index) evidenceOn(it *Item, mentions []mention) Evidence {
+func (x *judging) evidenceOn(it *Item, mentions []mention) Evidence {
 	e := Evidence{StatusTrusted: x.policy.TrustNetworkStatus}
 	if len(x.policy.Overrides) > 0 {
 		e.Override = x.policy.Overrides[it.ID()]
@@ -136,7 +131,7 @@ func (e *Evidence) RivalNode() string {
 
 // isOnPod reports whether the pod carries the address, by its network-status or podIPs. With agents, an interface does
 // not count if another pool records it. A definition that maps to another pool is no proof: it may have been edited.
-func (x *Index) isOnPod(it *Item, pod *podstate.Pod) bool {
+func (x *judging) isOnPod(it *Item, pod *podstate.Pod) bool {
 	hasAddress := func(i podstate.Interface) bool {
 		return slices.ContainsFunc(i.Addresses, func(ip netip.Addr) bool {
 			return it.isAbout(ip) && !x.isRecordedElsewhere(it, &i, ip)
@@ -145,7 +140,7 @@ func (x *Index) isOnPod(it *Item, pod *podstate.Pod) bool {
 	return slices.ContainsFunc(pod.IPs, it.isAbout) || slices.ContainsFunc(pod.Interfaces, hasAddress)
 }
 
-func (x *Index) isRecordedElsewhere(it *Item, i *podstate.Interface, ip netip.Addr) bool {
+func (x *judging) isRecordedElsewhere(it *Item, i *podstate.Interface, ip netip.Addr) bool {
 	nad := x.nads[i.Network]
 	if nad == nil || !x.hasAgents { // without agents nothing reports which of the two is the interface's
 		return false
@@ -161,7 +156,7 @@ func (x *Index) isRecordedElsewhere(it *Item, i *podstate.Interface, ip netip.Ad
 
 // isDetached reports whether a running sandbox lacks the interface of an allocation. Neither the pod's readable
 // network-status nor the sandbox's complete address list has it. The cause is a hot-unplug whose DEL was lost.
-func (x *Index) isDetached(it *Item, e *Evidence, mentions []mention) bool {
+func (x *judging) isDetached(it *Item, e *Evidence, mentions []mention) bool {
 	if it.IfName() == "" || it.Allocation == nil || e.Sandbox != Ready || e.OnPod || e.Phase != podstate.Live ||
 		e.Pod.Status != podstate.StatusReadable {
 		return false
@@ -192,7 +187,7 @@ func (x *Index) isDetached(it *Item, e *Evidence, mentions []mention) bool {
 
 // hasContradictingReport reports whether an expired report has the sandbox running and was renewed, by the API server's
 // clock, after the containers had ended.
-func (x *Index) hasContradictingReport(pod *podstate.Pod, mentions []mention) bool {
+func (x *judging) hasContradictingReport(pod *podstate.Pod, mentions []mention) bool {
 	return pod != nil && slices.ContainsFunc(mentions, func(g mention) bool {
 		renewed := g.report.LeaseRenewedAt
 		return !g.report.IsFresh(x.now) && x.mayHoldAddress(&g) &&

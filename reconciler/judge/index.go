@@ -35,7 +35,6 @@ type Index struct {
 	// selectsNodes: the policy selects a node, or there is none. Otherwise it is not known which nodes must report.
 	selectsNodes bool
 	states       map[string]NodeState
-	nodeSets     map[nodeSetKey]*nodeSet // cache of nodeSetOf
 
 	reports            []*report // by name
 	byNode             map[string]*report
@@ -75,7 +74,7 @@ func NewIndex(o *Observation, past Past, policy Policy) *Index {
 		incomplete.Nodes = Unknown[map[string]*podstate.Node](errNoNodes)
 		o = &incomplete
 	}
-	x := &Index{o: o, readNodes: read, past: past, now: o.Now, policy: policy, nodeSets: map[nodeSetKey]*nodeSet{}}
+	x := &Index{o: o, readNodes: read, past: past, now: o.Now, policy: policy}
 	reports, knowsReports := o.Reports.Get()
 	x.hasAgents = len(reports) > 0 || !knowsReports || o.AgentLeases.Or(false) ||
 		policy.AgentsRequired || past.SawReports()
@@ -170,4 +169,11 @@ func sortedUnique[T cmp.Ordered](in []T) []T {
 func uniqueAddresses(in []netip.Addr) []netip.Addr {
 	slices.SortFunc(in, netip.Addr.Compare)
 	return slices.Compact(in)
+}
+
+func byName(a, b *ippool.Reservation) int {
+	if a.Namespace == b.Namespace {
+		return cmp.Compare(a.Name, b.Name)
+	}
+	return cmp.Compare(a.Ref(), b.Ref())
 }

@@ -45,7 +45,7 @@ const (
 // Judge gives a verdict to everything that was observed. The same observation, past and policy always give the same
 // judgement. past is nil if nothing is known of earlier observations.
 func Judge(o *Observation, past Past, policy Policy) *Judgement {
-	x := NewIndex(o, past, policy)
+	x := newJudging(NewIndex(o, past, policy))
 	var entries []entry
 	for _, p := range x.pools {
 		for i := range p.Allocations {
@@ -75,13 +75,22 @@ func (x *Index) JudgeAddresses(addresses []netip.Addr) *Judgement {
 	slices.SortStableFunc(entries, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(a.pool.ref, b.pool.ref), a.Address.Compare(b.Address))
 	})
-	return x.judgeAll(entries, slices.Collect(maps.Keys(reservations)))
+	return newJudging(x).judgeAll(entries, slices.Collect(maps.Keys(reservations)))
 }
 
+// judging gives verdicts by what was indexed. One judgement is made with it.
+type judging struct {
+	*Index
+	nodeSets map[nodeSetKey]*nodeSet // see nodeSetOf
+}
+
+func newJudging(x *Index) *judging { return &judging{x, map[nodeSetKey]*nodeSet{}} }
+
 // judgeAll gives verdicts to entries, each once, and to reservations.
-func (x *Index) judgeAll(entries []entry, reservations []*ippool.Reservation) *Judgement {
-	j := &Judgement{Observation: x.o, WithoutAgents: !x.hasAgents, Nodes: x.states, x: x, reservedApart: map[*Item]bool{},
-		Allocations: make([]*Item, 0, len(entries)), Reservations: make([]*Item, 0, len(reservations))}
+func (x *judging) judgeAll(entries []entry, reservations []*ippool.Reservation) *Judgement {
+	j := &Judgement{Observation: x.o, WithoutAgents: !x.hasAgents, Nodes: x.states, x: x.Index,
+		Allocations: make([]*Item, 0, len(entries)), Reservations: make([]*Item, 0, len(reservations)),
+		reservedApart: map[*Item]bool{}}
 	j.items = make(map[*ippool.Allocation]*Item, len(entries))
 	for _, e := range entries {
 		if j.items[e.Allocation] == nil {
@@ -91,13 +100,13 @@ func (x *Index) judgeAll(entries []entry, reservations []*ippool.Reservation) *J
 	}
 	slices.SortStableFunc(reservations, byName)
 	for _, r := range reservations {
-		j.Reservations = append(j.Reservations, j.judgeReservation(r))
+		j.Reservations = append(j.Reservations, x.judgeReservation(r, j))
 	}
 	return j
 }
 
-func (x *Index) judgeAllocation(a entry) *Item {
-	it := &Item{Pool: a.pool.Pool, Allocation: a.Allocation, x: x, pool: a.pool}
+func (x *judging) judgeAllocation(a entry) *Item {
+	it := &Item{Pool: a.pool.Pool, Allocation: a.Allocation, x: x.Index, pool: a.pool}
 	switch {
 	case a.Problem != "":
 		return it.judged(unreadable(a.Problem, a.Detail))
@@ -118,9 +127,8 @@ func unreadable(problem ippool.Problem, detail string) Evidence {
 }
 
 // judgeReservation gives a reservation the verdict of its allocation. A reservation without one is judged by the table.
-func (j *Judgement) judgeReservation(r *ippool.Reservation) *Item {
-	x := j.x
-	it := &Item{Reservation: r, x: x}
+func (x *judging) judgeReservation(r *ippool.Reservation, j *Judgement) *Item {
+	it := &Item{Reservation: r, x: x.Index}
 	readings := x.readingsOf(r)
 	if len(readings) > 0 {
 		it.reading = &readings[0]
@@ -154,22 +162,8 @@ func (j *Judgement) judgeReservation(r *ippool.Reservation) *Item {
 	return it.judged(x.evidenceOnLone(it, readings))
 }
 
-// unsupportedPoolOf is a pool of an unsupported range that may have the allocation of a reservation, nil for none. One
-// that is alone may be of any such pool that contains its address. Another one may be if the pool has its podref.
-func (x *Index) unsupportedPoolOf(r *ippool.Reservation, readings []nameReading, isAlone bool) *pool {
-	for _, read := range readings {
-		for _, p := range x.poolsAt(read.address) {
-			if p.Unsupported != "" && p.Namespace == r.Namespace && p.isOfNetwork(read.network) &&
-				(isAlone || p.owners[r.PodRef]) {
-				return p
-			}
-		}
-	}
-	return nil
-}
-
 // allocationsOf are the allocations in supported ranges with the address, network and podref of a reservation.
-func (x *Index) allocationsOf(r *ippool.Reservation, readings []nameReading,
+func (x *judging) allocationsOf(r *ippool.Reservation, readings []nameReading,
 	items map[*ippool.Allocation]*Item) (found []*Item) {
 	for _, read := range readings {
 		for _, e := range x.entriesFor(read.address) {
@@ -199,7 +193,7 @@ func mostConservative(items []*Item) *Item {
 }
 
 // evidenceOnLone is the evidence on a reservation without an allocation. Address and network identify its sandbox.
-func (x *Index) evidenceOnLone(it *Item, readings []nameReading) Evidence {
+func (x *judging) evidenceOnLone(it *Item, readings []nameReading) Evidence {
 	e, r := Evidence{nodeSet: nodeSet{Sandbox: NoSource}}, it.Reservation
 	if len(readings) == 1 {
 		var mentions []mention
@@ -229,13 +223,6 @@ func (x *Index) evidenceOnLone(it *Item, readings []nameReading) Evidence {
 		e.Problem, e.Detail = ippool.Malformed, "the name is ambiguous: "+strings.Join(texts, ", or ")
 	}
 	return e
-}
-
-func byName(a, b *ippool.Reservation) int {
-	if a.Namespace == b.Namespace {
-		return cmp.Compare(a.Name, b.Name)
-	}
-	return cmp.Compare(a.Ref(), b.Ref())
 }
 
 // Index is the index that was judged.

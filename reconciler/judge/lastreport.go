@@ -22,14 +22,6 @@ func (x *finder) wasReady(g *mention) bool {
 	return x.isReady(g) || g.kind == ofSandbox && g.State == v1alpha1.SandboxReady && x.isSilent(g.report)
 }
 
-// reportedAt is when the content of a report was last known to be true, by the API server's clock; zero if unknown.
-func (r *report) reportedAt() time.Time {
-	if r.ConfirmedAt.After(r.WrittenAt) {
-		return r.ConfirmedAt
-	}
-	return r.WrittenAt
-}
-
 // asReported marks a finding with the age of the oldest expired report that it rests on. Such a finding is not
 // repaired: what it describes may have ended since.
 func (x *finder) asReported(f *Finding, reports ...*report) {

@@ -1,8 +1,6 @@
 package judge
 
 import (
-	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -25,18 +23,8 @@ type nodeSet struct {
 	UnreachableTimedOut bool `json:"unreachableTimedOut,omitempty"`
 }
 
-// nodeCondition is the state of a node none of whose fresh reports has the sandbox.
-type nodeCondition int
-
-const (
-	notReporting nodeCondition = iota // without a fresh report
-	reporting                         // with a fresh report
-	provenDead
-	nodeObjectMissing
-)
-
 // newNodeSet draws the conclusions from the condition of each node.
-func (x *Index) newNodeSet(names []string, conditionOf func(string) nodeCondition) *nodeSet {
+func (x *judging) newNodeSet(names []string, conditionOf func(string) nodeCondition) *nodeSet {
 	n := &nodeSet{Nodes: names}
 	var count [nodeObjectMissing + 1]int
 	for _, name := range names {
@@ -80,23 +68,9 @@ func (x *Index) newNodeSet(names []string, conditionOf func(string) nodeConditio
 	return n
 }
 
-// nodeCondition is the condition of a node by its report and its Node object. A report that may be of another machine
-// does not prove that a sandbox is absent.
-func (x *Index) nodeCondition(name string) nodeCondition {
-	switch {
-	case x.provesAbsence(name):
-		return reporting
-	case x.isDead(name):
-		return provenDead
-	case x.isMissing(name) && x.knowsWhoReports():
-		return nodeObjectMissing
-	}
-	return notReporting
-}
-
 // nodeConditionForLone is the condition of a node for a reservation without an allocation, which names no sandbox. A
 // node that is dead, or missing for long, needs no report, and proves nothing.
-func (x *Index) nodeConditionForLone(node string) nodeCondition {
+func (x *judging) nodeConditionForLone(node string) nodeCondition {
 	c, r := x.nodeCondition(node), x.byNode[node]
 	switch {
 	case c == provenDead, c == nodeObjectMissing && (r == nil || x.isObsolete(r)):
@@ -116,7 +90,7 @@ type nodeSetKey struct {
 
 // nodeSetOf is the nodeSet of nodes whose reports do not have the sandbox. With andAgents it includes agentNodes. Many
 // items share one.
-func (x *Index) nodeSetOf(it *Item, names []string, andAgents bool) *nodeSet {
+func (x *judging) nodeSetOf(it *Item, names []string, andAgents bool) *nodeSet {
 	var others []string
 	if andAgents {
 		others = x.joinedSince(it)
@@ -153,7 +127,7 @@ func (x *Index) nodeSetOf(it *Item, names []string, andAgents bool) *nodeSet {
 // nodes all lack a Node object narrows nothing: they may be no nodes. Without agents it is the pod's own node. Of a pod
 // that is gone that is known if this process saw the pod bound, and no other can have its name: its nodes could run
 // it, and those that had the address. The state is unproven if another node could run it.
-func (x *Index) couldRun(it *Item, bound boundPod, mentions []mention) sandboxState {
+func (x *judging) couldRun(it *Item, bound boundPod, mentions []mention) sandboxState {
 	pod := bound.Pod
 	if bound.phase == podstate.None { // it was never bound to a node
 		pod = nil
@@ -207,7 +181,7 @@ func reportingNodes(mentions []mention) (nodes []string) {
 
 // mustReportAgain are the nodes whose expired reports have the sandbox, also as one that has ended. Only a node that is
 // proven dead need not report that again.
-func (x *Index) mustReportAgain(mentions []mention) (nodes []string) {
+func (x *judging) mustReportAgain(mentions []mention) (nodes []string) {
 	for i := range mentions {
 		if r := mentions[i].report; !r.IsFresh(x.now) && !x.hasEndedWithNode(r) {
 			nodes = append(nodes, r.Name)
@@ -217,7 +191,7 @@ func (x *Index) mustReportAgain(mentions []mention) (nodes []string) {
 }
 
 // knownNodes are the nodes of the owner's pod and of pods that carry the address, now or earlier.
-func (x *Index) knownNodes(it *Item, pod *podstate.Pod) []string {
+func (x *judging) knownNodes(it *Item, pod *podstate.Pod) []string {
 	seen := x.past.Of(it.ID())
 	nodes := slices.Concat(seen.RanOn, seen.CarriedOn)
 	if pod != nil && pod.Node != "" {
@@ -231,48 +205,9 @@ func (x *Index) knownNodes(it *Item, pod *podstate.Pod) []string {
 	return nodes
 }
 
-func (x *Index) isGone(node string) bool {
-	c := x.nodeCondition(node)
-	return node != "" && (c == provenDead || c == nodeObjectMissing)
-}
-
-// findAgentNodes are the nodes that may run a sandbox and so must report, but for dead ones: those that the policy
-// selects, those that have a report, and those that had to report in an earlier observation. Such a node leaves by
-// evidence only: its Node object was missing for NodeQuarantine, or the policy excludes it by a label that is there. If
-// nodes are unknown, those that reports and pods name are used, and NodesUnknown says that there may be others.
-func (x *Index) findAgentNodes() []string {
-	expected := x.past.Expected()
-	if !x.hasNodes {
-		return sortedUnique(slices.AppendSeq(slices.Collect(maps.Keys(expected)), maps.Keys(x.nodeNames)))
-	}
-	var nodes []string
-	selects := x.policy.Selector()
-	for name, n := range x.nodes {
-		isSelected := selects(n)
-		x.selectsNodes = x.selectsNodes || isSelected
-		if !x.isDead(name) && (isSelected || x.byNode[name] != nil) {
-			nodes = append(nodes, name)
-		}
-	}
-	x.selectsNodes = x.selectsNodes || len(x.nodes) == 0
-	x.missingNodes = map[string]time.Time{}
-	for name, joined := range expected {
-		if n := x.nodes[name]; n == nil || !x.isDead(name) && !x.policy.excludes(n) {
-			nodes = append(nodes, name)
-		}
-		if x.nodes[name] == nil {
-			x.missingNodes[name] = joined
-		}
-	}
-	return sortedUnique(nodes)
-}
-
-// MaxClockDifference is how far the clocks of two API servers may be apart.
-const MaxClockDifference = 10 * time.Second
-
 // joinedSince are the nodes without a Node object that joined after an item was first observed, sorted. A sandbox
 // precedes its allocation, so they could not have run the item's.
-func (x *Index) joinedSince(it *Item) (names []string) {
+func (x *judging) joinedSince(it *Item) (names []string) {
 	if len(x.missingNodes) == 0 {
 		return nil
 	}
@@ -290,50 +225,6 @@ func (x *Index) joinedSince(it *Item) (names []string) {
 // since a moment. Past.Expected remembers them.
 func (j *Judgement) AgentNodes() []string { return j.x.agentNodes }
 
-// nodesUnknown is why it is not known which nodes could run a sandbox, "" if it is known.
-func (x *Index) nodesUnknown() string {
-	switch {
-	case !x.hasNodes:
-		return "nodes: " + x.o.Nodes.Why()
-	case !x.selectsNodes:
-		return fmt.Sprintf("--agent-nodes selects none of %d nodes", len(x.nodes))
-	}
-	return ""
-}
-
-// NodeState is the state of a node that should have an agent.
-type NodeState string
-
-const (
-	NodeFresh         NodeState = "Fresh"         // its report is fresh
-	NodeNoFreshReport NodeState = "NoFreshReport" // it has no report, or an expired one
-	NodeDeadOrMissing NodeState = "Dead"          // it is proven dead, or has no Node object
-)
-
-// nodeStates are the states of the nodes that should have an agent or have a report; empty without agents.
-func (x *Index) nodeStates() map[string]NodeState {
-	states := make(map[string]NodeState, len(x.byNode))
-	if !x.hasAgents {
-		return states
-	}
-	for _, n := range x.agentNodes {
-		if !x.isMissing(n) {
-			states[n] = NodeNoFreshReport
-		}
-	}
-	for n, r := range x.byNode {
-		switch {
-		case r.IsFresh(x.now):
-			states[n] = NodeFresh
-		case x.isDead(n), x.isMissing(n):
-			states[n] = NodeDeadOrMissing
-		default:
-			states[n] = NodeNoFreshReport
-		}
-	}
-	return states
-}
-
 // NotRenewedSince are the nodes, sorted, that are not proven dead and whose reports were not renewed DELTimeout after
 // the fence. Every ADD and DEL that was in progress has ended by then.
 func (j *Judgement) NotRenewedSince(fenced time.Time) (nodes []string) {
@@ -349,3 +240,7 @@ func (j *Judgement) NotRenewedSince(fenced time.Time) (nodes []string) {
 	slices.Sort(nodes)
 	return nodes
 }
+
+// DELTimeout is how long after the fence a report must be renewed before an entry is rewritten by it. CRI-O removes the
+// network of a sandbox that is still READY, and a DEL in progress must have time to end.
+const DELTimeout = 10 * time.Second

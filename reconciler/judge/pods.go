@@ -6,6 +6,8 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -214,3 +216,31 @@ func (x *Index) hasStopped(p *podstate.Pod) bool {
 	}
 	return hasEnded || slices.ContainsFunc(r.Gone, func(g v1alpha1.Gone) bool { return p.HasUID(g.UID) })
 }
+
+// mayAttach reports whether an ADD of a pod may be in progress, or its network may exist, by the CNI caches.
+func (r *report) mayAttach(p *podstate.Pod) bool {
+	return slices.ContainsFunc(r.Attachments, func(a v1alpha1.Attachment) bool {
+		s := &v1alpha1.Sandbox{UID: a.UID, Namespace: a.Namespace, Name: a.Name}
+		return isOf(&mention{r, ofAttachment, s}, p) && !podstate.IsClosed(a.NetworkClosed)
+	})
+}
+
+// isOf reports whether a sandbox is, or may be, a pod's. A report may lack its UID or its name.
+func isOf(g *mention, p *podstate.Pod) bool {
+	if g.UID != "" {
+		return p.HasUID(g.UID)
+	}
+	return g.Name == "" || g.Namespace == p.Namespace && g.Name == p.Name
+}
+
+func (x *Index) podsByRef(refs []string) (pods []*podstate.Pod) {
+	for _, ref := range refs {
+		namespace, name, _ := strings.Cut(ref, "/")
+		pods = append(pods, x.pod(namespace, name))
+	}
+	return pods
+}
+
+// MinAbsenceWhilePending is how long the sandbox of a Pending pod must be absent before it counts, whatever
+// --confirm-after is. It is how long a report is fresh: the agent may have inspected its node before the ADD.
+const MinAbsenceWhilePending = time.Minute

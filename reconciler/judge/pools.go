@@ -269,3 +269,39 @@ func (x *Index) readingsOf(r *ippool.Reservation) (found []nameReading) {
 	}
 	return found
 }
+
+// unsupportedPoolOf is a pool of an unsupported range that may have the allocation of a reservation, nil for none. One
+// that is alone may be of any such pool that contains its address. Another one may be if the pool has its podref.
+func (x *Index) unsupportedPoolOf(r *ippool.Reservation, readings []nameReading, isAlone bool) *pool {
+	for _, read := range readings {
+		for _, p := range x.poolsAt(read.address) {
+			if p.Unsupported != "" && p.Namespace == r.Namespace && p.isOfNetwork(read.network) &&
+				(isAlone || p.owners[r.PodRef]) {
+				return p
+			}
+		}
+	}
+	return nil
+}
+
+// records reports whether a network's addresses are written into a pool: the network is the pool's, or if that is not
+// known, may be.
+func (p *pool) records(network string) bool {
+	if p.network != nil {
+		return network == *p.network
+	}
+	return p.isOfNetwork(network)
+}
+
+// size is how many addresses whereabouts can assign from a pool; 0 for too many to count.
+func (p *pool) size() int {
+	prefix := p.Range.Prefix()
+	host := prefix.Addr().BitLen() - prefix.Bits()
+	switch {
+	case host >= 31:
+		return 0
+	case host < 2:
+		return 1 << host
+	}
+	return 1<<host - 2
+}

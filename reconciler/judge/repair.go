@@ -13,10 +13,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// DELTimeout is how long after the fence a report must be renewed before an entry is rewritten by it. CRI-O removes the
-// network of a sandbox that is still READY, and a DEL in progress must have time to end.
-const DELTimeout = 10 * time.Second
-
 // Repair is what --repair would write for a finding: an entry if it has a Key, else a reservation.
 type Repair struct {
 	Pool                *ippool.Pool        // of the entry
@@ -333,15 +329,6 @@ func hasAnotherIn(p *pool, b *sandboxAddress, addr netip.Addr) bool {
 		other, ok := podstate.ParseAddress(a)
 		return ok && a.IfName == b.IfName && other != addr && p.Range.Contains(other)
 	})
-}
-
-// records reports whether a network's addresses are written into a pool: the network is the pool's, or if that is not
-// known, may be.
-func (p *pool) records(network string) bool {
-	if p.network != nil {
-		return network == *p.network
-	}
-	return p.isOfNetwork(network)
 }
 
 func (l lack) unrecorded(addr netip.Addr, pod, containerID, node string) Finding {

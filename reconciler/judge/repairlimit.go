@@ -61,19 +61,6 @@ func (x *finder) poolOrMissing(ref string) *pool {
 	return nil
 }
 
-// size is how many addresses whereabouts can assign from a pool; 0 for too many to count.
-func (p *pool) size() int {
-	prefix := p.Range.Prefix()
-	host := prefix.Addr().BitLen() - prefix.Bits()
-	switch {
-	case host >= 31:
-		return 0
-	case host < 2:
-		return 1 << host
-	}
-	return 1<<host - 2
-}
-
 // UnrequestedRepairs are the repairs of entries that no pod on the reporting node requests. A pod requests an address
 // of a pool with each interface, less its entries there. phantoms counts the entries of these pools that repairs wrote
 // for sandboxes without a pod, by the nodes that still report them.

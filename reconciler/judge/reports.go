@@ -111,23 +111,6 @@ const renewalGrace = time.Minute
 // mayHoldAddress reports whether a sandbox or attachment may use its addresses.
 func (x *Index) mayHoldAddress(g *mention) bool { return !x.hasEndedWithNode(g.report) && x.mayRun(g) }
 
-// stateOf is what a mention in a fresh report proves; ok is false if it proves nothing.
-func (x *Index) stateOf(g *mention) (state Sandbox, ok bool) {
-	switch {
-	case !g.report.IsFresh(x.now):
-		return 0, false
-	case g.kind == ofGone:
-		return Gone, true
-	case g.kind == ofAttachment:
-		return Attached, x.mayRun(g)
-	case g.State == v1alpha1.SandboxReady:
-		return Ready, true
-	case g.State == v1alpha1.SandboxNotReady && podstate.IsClosed(g.NetworkClosed):
-		return Stopped, true
-	}
-	return NotReady, true
-}
-
 // isDead reports whether a node is proven dead by its Node object.
 func (x *Index) isDead(node string) bool {
 	n := x.nodes[node]
@@ -194,4 +177,12 @@ func (x *Index) isObsolete(r *report) bool {
 // new boot may have the address by an allocation that was lost. The node's agent must report first.
 func (x *Index) hasEndedWithNode(r *report) bool {
 	return !r.IsFresh(x.now) && x.isDead(r.Name)
+}
+
+// reportedAt is when the content of a report was last known to be true, by the API server's clock; zero if unknown.
+func (r *report) reportedAt() time.Time {
+	if r.ConfirmedAt.After(r.WrittenAt) {
+		return r.ConfirmedAt
+	}
+	return r.WrittenAt
 }

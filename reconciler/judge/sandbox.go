@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
@@ -44,7 +45,7 @@ type boundPod struct {
 }
 
 // sandboxOf is the state of an item's sandbox.
-func (x *Index) sandboxOf(it *Item, pod boundPod, mentions []mention) sandboxState {
+func (x *judging) sandboxOf(it *Item, pod boundPod, mentions []mention) sandboxState {
 	s, found := x.reportedState(it, pod.Pod, mentions)
 	switch {
 	case found && (s.Sandbox == Stopped || s.Sandbox == Gone):
@@ -58,7 +59,7 @@ func (x *Index) sandboxOf(it *Item, pod boundPod, mentions []mention) sandboxSta
 }
 
 // reportedState is the first state that a fresh report has, and the UID that any report gives the ID.
-func (x *Index) reportedState(it *Item, pod *podstate.Pod, mentions []mention) (s sandboxState, found bool) {
+func (x *judging) reportedState(it *Item, pod *podstate.Pod, mentions []mention) (s sandboxState, found bool) {
 	isAllocation := it.Allocation != nil
 	for i := range mentions {
 		g := &mentions[i]
@@ -91,7 +92,7 @@ func (x *Index) reportedState(it *Item, pod *podstate.Pod, mentions []mention) (
 
 // checkedOnOtherNodes is the end of a sandbox that one node reports, checked against other nodes that may run it.
 // Without this check, a cloned machine or one lying agent could release the address of a running sandbox.
-func (x *Index) checkedOnOtherNodes(s sandboxState, it *Item, pod boundPod, mentions []mention) sandboxState {
+func (x *judging) checkedOnOtherNodes(s sandboxState, it *Item, pod boundPod, mentions []mention) sandboxState {
 	isOther := func(node string) bool { return !slices.Contains(s.Nodes, node) }
 	c := x.contradictionTo(s.Nodes, mentions)
 	if c.by != nil {
@@ -135,7 +136,7 @@ func (s sandboxState) with(c contradiction) sandboxState {
 }
 
 // contradictionTo finds the report of another node than those that report the end of a sandbox.
-func (x *Index) contradictionTo(nodes []string, mentions []mention) (c contradiction) {
+func (x *judging) contradictionTo(nodes []string, mentions []mention) (c contradiction) {
 	for i := range mentions {
 		g := &mentions[i]
 		switch {
@@ -148,4 +149,21 @@ func (x *Index) contradictionTo(nodes []string, mentions []mention) (c contradic
 		}
 	}
 	return c
+}
+
+// stateOf is what a mention in a fresh report proves; ok is false if it proves nothing.
+func (x *judging) stateOf(g *mention) (state Sandbox, ok bool) {
+	switch {
+	case !g.report.IsFresh(x.now):
+		return 0, false
+	case g.kind == ofGone:
+		return Gone, true
+	case g.kind == ofAttachment:
+		return Attached, x.mayRun(g)
+	case g.State == v1alpha1.SandboxReady:
+		return Ready, true
+	case g.State == v1alpha1.SandboxNotReady && podstate.IsClosed(g.NetworkClosed):
+		return Stopped, true
+	}
+	return NotReady, true
 }

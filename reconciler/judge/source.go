@@ -92,27 +92,21 @@ type SourceState struct {
 	Err error
 	// Costs is what follows while the source is unknown, as the end of a sentence.
 	Costs string
-	// Findings are the kinds of findings that rest on the source. While it is unknown, there may be more of them.
-	Findings []Kind
 }
 
 // Sources are the states of all sources, always in the same order.
 func (o *Observation) Sources() []SourceState {
-	ofReports := []Kind{Conflict, Unrecorded, Misrecorded, Phantom, NotAttached, PendingLeak, UnreadSandbox, ForeignPool,
-		StatusMismatch, GuestAddressFinding}
 	states := []SourceState{
 		{SourceNodes, "", o.Nodes.Err(),
-			"no node counts as dead, missing or reporting, and what a node may still run is held",
-			[]Kind{Misrecorded, PendingLeak, ForeignPool, NoFreshReportFinding, NodeNotReady, GuestAddressFinding}},
-		{SourceDefinitions, "", o.NADs.Err(), "conflicts, missing reservations and pools, and the size of ranges are unknown",
-			[]Kind{Conflict, Unrecorded, Misrecorded, MissingReservation, NotAttached, MalformedFinding, StatusMismatch}},
-		{SourceReports, "", o.Reports.Err(), "what only they can prove is held, and phantom pods are unknown", ofReports},
-		{SourceLeases, "", o.AgentLeases.Err(), "no report counts as fresh", ofReports},
+			"no node counts as dead, missing or reporting, and what a node may still run is held"},
+		{SourceDefinitions, "", o.NADs.Err(),
+			"conflicts, missing reservations and pools, and the size of ranges are unknown"},
+		{SourceReports, "", o.Reports.Err(), "what only they can prove is held, and phantom pods are unknown"},
+		{SourceLeases, "", o.AgentLeases.Err(), "no report counts as fresh"},
 		{SourceReservations, "", o.Reservations.Err(),
-			"missing reservations and reservations without an allocation are unknown",
-			[]Kind{MissingReservation}},
-		{SourceClaims, "", o.IPAMClaims.Err(), "addresses of stopped machines are held", []Kind{ClaimDiffers}},
-		{SourceGuests, "", o.Guests.Err(), "addresses that a guest may have kept are held", []Kind{GuestAddressFinding}},
+			"missing reservations and reservations without an allocation are unknown"},
+		{SourceClaims, "", o.IPAMClaims.Err(), "addresses of stopped machines are held"},
+		{SourceGuests, "", o.Guests.Err(), "addresses that a guest may have kept are held"},
 	}
 	for i := range states {
 		switch s := &states[i]; {
@@ -130,16 +124,4 @@ func (o *Observation) Sources() []SourceState {
 // UnknownSources are the sources that are unknown and that something depends on.
 func (o *Observation) UnknownSources() []SourceState {
 	return slices.DeleteFunc(o.Sources(), func(s SourceState) bool { return s.Unknown == "" })
-}
-
-// UnknownKinds are the kinds of findings, by severity, that rest on an unknown source. That none of such a kind is
-// found does not mean that there is none.
-func (o *Observation) UnknownKinds() (kinds []Kind) {
-	unknown := o.UnknownSources()
-	for _, kind := range Kinds() {
-		if slices.ContainsFunc(unknown, func(s SourceState) bool { return slices.Contains(s.Findings, kind) }) {
-			kinds = append(kinds, kind)
-		}
-	}
-	return kinds
 }

@@ -235,12 +235,12 @@ func TestUnknownSources_OnlyThoseThatSomethingDependsOn(t *testing.T) {
 
 // Each kind of findings but those that rest on what must be read is of a source.
 func TestUnknownKinds(t *testing.T) {
-	if kinds := Observe(UsualPool).UnknownKinds(); len(kinds) > 0 {
+	if kinds := judge.UnknownKinds(Observe(UsualPool).Observation); len(kinds) > 0 {
 		t.Errorf("all sources are known, but not %v", kinds)
 	}
 	found := map[judge.Kind]bool{}
 	for _, s := range Observe().Sources() {
-		for _, kind := range s.Findings {
+		for _, kind := range judge.KindsOf(s.Name) {
 			found[kind] = true
 		}
 	}
@@ -251,7 +251,7 @@ func TestUnknownKinds(t *testing.T) {
 	}
 	o := Observe(UsualPool)
 	o.Reservations = judge.Unknown[[]*ippool.Reservation](errors.New("forbidden"))
-	if kinds := o.UnknownKinds(); !slices.Equal(kinds, []judge.Kind{judge.MissingReservation}) {
+	if kinds := judge.UnknownKinds(o.Observation); !slices.Equal(kinds, []judge.Kind{judge.MissingReservation}) {
 		t.Errorf("reservations are unknown, and so are %v", kinds)
 	}
 }

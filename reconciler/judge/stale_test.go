@@ -22,7 +22,7 @@ func eachEvidence(f func(e *Evidence)) {
 				for bits := range 1 << 16 {
 					bit := func(i int) bool { return bits>>i&1 != 0 }
 					if bit(15) && (phase != podstate.Pending || sandbox != Stopped && sandbox != Gone || bit(2)) {
-						continue // see Index.pendingNetwork
+						continue // see judging.pendingNetwork
 					}
 					*pod = podstate.Pod{Node: "worker-1", Phase: phase, StoppedByKubelet: bit(0)}
 					if bit(1) {

@@ -2,8 +2,6 @@ package judge
 
 import (
 	"iter"
-	"net/netip"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -25,23 +23,6 @@ type unreadPod struct {
 // maxUnreadNetworks is how many networks of unread pods are distinguished. More of them are taken for any network. This
 // bounds the cost of judging, because tenants write definitions.
 const maxUnreadNetworks = 256
-
-// mayCarry reports whether the pod may carry the item's address.
-func (u *unreadPod) mayCarry(it *Item) bool {
-	owner := it.Owner()
-	isOwn := owner.UID == "" && u.pod.Namespace == owner.Namespace && u.pod.Name == owner.Name
-	if u.isAny {
-		return true
-	}
-	if isOwn || u.isGuest && u.pod.Namespace != owner.Namespace {
-		return false
-	}
-	return u.nad == nil || slices.ContainsFunc(u.nad.Networks, func(n ippool.Network) bool {
-		return it.isOfNetwork(n.Name) && slices.ContainsFunc(n.Ranges, func(r netip.Prefix) bool {
-			return r.Contains(it.Address())
-		})
-	})
-}
 
 // findUnreadPods finds the pods whose addresses are unknown:
 //   - a running pod without a readable network-status, which no fresh report of its node lists. It may carry an address
@@ -130,15 +111,4 @@ func (x *Index) guestUnknown(uid string) string {
 		return "the VirtualMachineInstance does not report its interfaces"
 	}
 	return ""
-}
-
-// unreadPodBeside is a pod whose addresses, or with isGuest those of its guest, are unknown and may include the item's.
-func (x *Index) unreadPodBeside(it *Item, isGuest bool) rival {
-	for i := range x.unreadPods {
-		if u := &x.unreadPods[i]; u.isGuest == isGuest && u.mayCarry(it) {
-			return rival{name: "pod " + u.pod.String(), podNode: u.pod.Node, isUnread: !isGuest, isGuestUnknown: isGuest,
-				unknown: u.why, pod: u}
-		}
-	}
-	return rival{}
 }

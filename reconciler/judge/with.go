@@ -41,7 +41,6 @@ func (x *Index) With(live *Live) *Index {
 		o.Now = live.Now
 	}
 	y.o, y.now = &o, o.Now
-	y.nodeSets = map[nodeSetKey]*nodeSet{}
 	y.live.pods, y.live.reservations = mergeMaps(x.live.pods, live.Pods), mergeMaps(x.live.reservations, live.Reservations)
 	o.Pools = withPools(o.Pools, live.Pools)
 	y.live.claims = mergeMaps(x.live.claims, live.IPAMClaims)
@@ -135,53 +134,4 @@ func (x *Index) Observation() *Observation {
 		o.Reservations = Complete(slices.SortedFunc(maps.Values(all), byName), o.Reservations.Revision())
 	}
 	return &o
-}
-
-// ReservationsOf are the names of all reservations that may belong to an allocation, whether they exist or not.
-func (x *Index) ReservationsOf(it *Item) (names []types.NamespacedName) {
-	for _, r := range it.Related() {
-		names = append(names, r.Reservation.NamespacedName)
-	}
-	for _, network := range it.Pool.Networks(x.nodeNames) {
-		name := ippool.ReservationName(network, it.Address())
-		names = append(names, types.NamespacedName{Namespace: it.Pool.Namespace, Name: name})
-	}
-	return names
-}
-
-// PoolNamesOf are the names of the pools that may have, or get, an allocation which needs the same reservation as an
-// item of an earlier index: those that exist, and those that an ADD of the allocation's networks creates with its
-// address.
-func (x *Index) PoolNamesOf(it *Item) (names []types.NamespacedName) {
-	for _, p := range it.poolsIn(x) {
-		names = append(names, p.NamespacedName)
-	}
-	if it.Pool == nil {
-		return names
-	}
-	for _, network := range it.Pool.Networks(x.nodeNames) {
-		for _, at := range x.definedAt(network, it.Address()) {
-			if x.isMissingAt(at) {
-				name := ippool.PoolName(at.network, at.prefix)
-				names = append(names, types.NamespacedName{Namespace: it.Pool.Namespace, Name: name})
-			}
-		}
-	}
-	return names
-}
-
-// HasNoEntry reports whether an allocation's pool can be read and has nothing under the allocation's key.
-func (x *Index) HasNoEntry(it *Item) bool {
-	p := x.poolNamed(it.Object())
-	return p != nil && p.Problem == "" && p.Find(it.Key()) == nil
-}
-
-// IsUnreadable reports whether an allocation's pool, or what is under the allocation's key, cannot be read.
-func (x *Index) IsUnreadable(it *Item) bool {
-	p := x.poolNamed(it.Object())
-	if p == nil {
-		return false
-	}
-	a := p.Find(it.Key())
-	return p.Problem != "" || a != nil && a.Problem != ""
 }

@@ -240,7 +240,7 @@ func (g *gauges) setFindings(out *reconciler.Result) {
 		found[f.Kind] += f.Count()
 		places[at] += f.Count()
 	}
-	unknown := out.Observation.UnknownKinds()
+	unknown := judge.UnknownKinds(out.Observation)
 	isKnown := func(kind judge.Kind) bool { return !slices.Contains(unknown, kind) }
 	for _, kind := range judge.Kinds() {
 		g.setCount(findings, found[kind], isKnown(kind), string(kind))

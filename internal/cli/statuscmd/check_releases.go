@@ -185,7 +185,7 @@ func (p *Probe) findings(context.Context) (line, error) {
 			holders = append(holders, strings.Join(x.Pods, " and ")+" on "+x.Node)
 		}
 	}
-	say, unknownKinds := warn, p.Observation.UnknownKinds()
+	say, unknownKinds := warn, judge.UnknownKinds(p.Observation)
 	var texts, names, missed []string
 	for _, k := range []judge.Kind{judge.Conflict, judge.Unrecorded, judge.Misrecorded, judge.Phantom,
 		judge.MissingReservation, judge.UnreadSandbox, judge.UnsupportedRangeFinding,

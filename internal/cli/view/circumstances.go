@@ -40,7 +40,7 @@ type UnknownSource struct {
 // NewLimits returns what limits a judgement.
 func NewLimits(j *judge.Assessment) Limits {
 	unknown := lists.Map(j.Observation.UnknownSources(), func(s judge.SourceState) UnknownSource {
-		return UnknownSource{s.Name, s.Unknown, s.Costs, s.Findings}
+		return UnknownSource{s.Name, s.Unknown, s.Costs, judge.KindsOf(s.Name)}
 	})
 	return Limits{lists.Clone(j.Notes()), unknown}
 }

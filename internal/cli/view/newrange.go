@@ -84,7 +84,7 @@ func unknownOutside(j *judge.Assessment) []string {
 		if s.Name == judge.SourceReservations {
 			unknown = append(unknown, fmt.Sprintf("%s cannot be read (%s), so reservations are not listed", s.Name, s.Unknown))
 		}
-		if slices.Contains(s.Findings, judge.Unrecorded) {
+		if slices.Contains(judge.KindsOf(s.Name), judge.Unrecorded) {
 			unknown = append(unknown, fmt.Sprintf("%s cannot be read (%s), so addresses that are carried without an "+
 				"allocation may be missing", s.Name, s.Unknown))
 		}

@@ -45,7 +45,7 @@ type RestoreRow struct {
 
 func (p *Picked) totals() Totals {
 	t := Totals{Summary: newSummary(p.Summary()),
-		UnknownKinds: texts(lists.Filter(p.Observation.UnknownKinds(), p.Filter.kind))}
+		UnknownKinds: texts(lists.Filter(judge.UnknownKinds(p.Observation), p.Filter.kind))}
 	t.Summary.Pools = len(p.pools())
 	if !p.Restore.Complete() {
 		t.Summary.Restore = NewRestoreRow(p.Restore)

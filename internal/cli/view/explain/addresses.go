@@ -76,7 +76,7 @@ func stateOfOutside(o *judge.Observation, addr netip.Addr) string {
 // may show one. Reservations keep addresses from ADDs, and findings show what pods and sandboxes carry unrecorded.
 func stateOfFree(o *judge.Observation, p *usage.Pool) string {
 	usesOverlaps := slices.ContainsFunc(p.Definitions, func(d *usage.Definition) bool { return d.Network.Overlapping })
-	if usesOverlaps && !o.Reservations.IsKnown() || slices.Contains(o.UnknownKinds(), judge.Unrecorded) {
+	if usesOverlaps && !o.Reservations.IsKnown() || slices.Contains(judge.UnknownKinds(o), judge.Unrecorded) {
 		return "Unknown"
 	}
 	return "Free"

@@ -1,0 +1,35 @@
+package judge
+
+import "slices"
+
+// KindsOf are the kinds of findings that rest on a source. While it is unknown, there may be more of them.
+func KindsOf(source SourceName) []Kind {
+	switch source {
+	case SourceNodes:
+		return []Kind{Misrecorded, PendingLeak, ForeignPool, NoFreshReportFinding, NodeNotReady, GuestAddressFinding}
+	case SourceDefinitions:
+		return []Kind{Conflict, Unrecorded, Misrecorded, MissingReservation, NotAttached, MalformedFinding, StatusMismatch}
+	case SourceReports, SourceLeases:
+		return []Kind{Conflict, Unrecorded, Misrecorded, Phantom, NotAttached, PendingLeak, UnreadSandbox, ForeignPool,
+			StatusMismatch, GuestAddressFinding}
+	case SourceReservations:
+		return []Kind{MissingReservation}
+	case SourceClaims:
+		return []Kind{ClaimDiffers}
+	case SourceGuests:
+		return []Kind{GuestAddressFinding}
+	}
+	return nil
+}
+
+// UnknownKinds are the kinds of findings, by severity, that rest on an unknown source. That none of such a kind is
+// found does not mean that there is none.
+func UnknownKinds(o *Observation) (kinds []Kind) {
+	unknown := o.UnknownSources()
+	for _, kind := range Kinds() {
+		if slices.ContainsFunc(unknown, func(s SourceState) bool { return slices.Contains(KindsOf(s.Name), kind) }) {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
+}
