@@ -1,10 +1,8 @@
 package reconciler
 
 import (
-	"cmp"
 	"errors"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -128,7 +126,7 @@ func (c *change) poolNames() []types.NamespacedName {
 	if c.finding != nil {
 		return []types.NamespacedName{c.finding.Repair.Pool.NamespacedName}
 	}
-	return uniqueNames(slices.Concat(c.pools, c.Item.PoolNames()))
+	return slices.Concat(c.pools, c.Item.PoolNames())
 }
 
 // noteDelete records the answer to the delete of a reservation. One that may have arrived counts as arrived.
@@ -185,18 +183,4 @@ func worstError(changes []*change) (err error) {
 func countPartial(changes []*change) int {
 	partial, _ := partition(changes, (*change).isPartial)
 	return len(partial)
-}
-
-// unique sorts the keys and removes duplicates.
-func (k LiveKeys) unique() LiveKeys {
-	k.Pools, k.Reservations, k.Pods = uniqueNames(k.Pools), uniqueNames(k.Reservations), uniqueNames(k.Pods)
-	k.IPAMClaims = uniqueNames(k.IPAMClaims)
-	return k
-}
-
-func uniqueNames(names []types.NamespacedName) []types.NamespacedName {
-	slices.SortFunc(names, func(a, b types.NamespacedName) int {
-		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
-	})
-	return slices.Compact(names)
 }

@@ -40,7 +40,7 @@ var (
 
 // kind is what differs between releases and repairs.
 type kind interface {
-	keys(todo []*change) LiveKeys // what the second check reads under the Leases
+	keys(todo []*change) judge.LiveKeys // what the second check reads under the Leases
 	// judge judges changes again on what was read last, and returns those that still stand.
 	judge(todo []*change) checkedChanges
 	refuse(changes []*change, err error) // records changes that are given up
@@ -376,7 +376,7 @@ func (b *liveIndex) refresh(ctx context.Context) error {
 }
 
 // read makes a live read and puts the result into the index.
-func (b *liveIndex) read(ctx context.Context, need LiveKeys) error {
+func (b *liveIndex) read(ctx context.Context, need judge.LiveKeys) error {
 	live, err := b.Source.GetLive(ctx, b.observation(), need)
 	if err != nil {
 		return fmt.Errorf("live read: %w", err)

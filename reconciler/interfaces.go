@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -17,13 +15,7 @@ type Source interface {
 	Relist(ctx context.Context, o *judge.Observation) (*judge.Observation, error)
 	// GetLive reads again, by quorum, the named objects that may have changed since the observation, pods last. Its cost
 	// must not grow with the cluster: it is called while whereabouts' Lease is held.
-	GetLive(ctx context.Context, o *judge.Observation, what LiveKeys) (*judge.Live, error)
-}
-
-// LiveKeys names what a live read reads.
-type LiveKeys struct {
-	Pools                          []types.NamespacedName // read in full where their resourceVersion has changed
-	Reservations, Pods, IPAMClaims []types.NamespacedName
+	GetLive(ctx context.Context, o *judge.Observation, what judge.LiveKeys) (*judge.Live, error)
 }
 
 // Fence keeps ADDs and DELs waiting after a restore of etcd.

@@ -32,7 +32,7 @@ func (s *scripted) Relist(context.Context, *judge.Observation) (*judge.Observati
 	return s.List(context.Background())
 }
 
-func (s *scripted) GetLive(context.Context, *judge.Observation, LiveKeys) (*judge.Live, error) {
+func (s *scripted) GetLive(context.Context, *judge.Observation, judge.LiveKeys) (*judge.Live, error) {
 	return &judge.Live{}, nil
 }
 

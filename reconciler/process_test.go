@@ -38,7 +38,7 @@ func (p *process) Relist(_ context.Context, o *judge.Observation) (*judge.Observ
 	return &again, nil
 }
 
-func (p *process) GetLive(context.Context, *judge.Observation, LiveKeys) (*judge.Live, error) {
+func (p *process) GetLive(context.Context, *judge.Observation, judge.LiveKeys) (*judge.Live, error) {
 	return &judge.Live{}, nil
 }
 

@@ -27,7 +27,7 @@ func (r *Reconciler) release(ctx context.Context, x *judge.Index, items []*judge
 type releases struct{ *executor } // the kind of the changes that release items
 
 // keys leaves out a known reservation, since its delete tests the UID and the resourceVersion.
-func (e releases) keys(todo []*change) (need LiveKeys) {
+func (e releases) keys(todo []*change) (need judge.LiveKeys) {
 	for _, c := range todo {
 		if c.err != nil && c.Reservation != nil {
 			need.Reservations = append(need.Reservations, c.Reservation.NamespacedName)
@@ -45,7 +45,7 @@ func (e releases) keys(todo []*change) (need LiveKeys) {
 			need.Pods = append(need.Pods, types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name})
 		}
 	}
-	return need.unique()
+	return need.Unique()
 }
 
 // judge judges items again, and recreates reservations that were deleted and that what is not Stale needs.

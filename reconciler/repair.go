@@ -71,7 +71,7 @@ func RepairKey(f *judge.Finding) string {
 type repairs struct{ *executor } // the kind of the changes that repair findings
 
 // keys names the pools, the pods that only watches have shown, and the reservations of which a write failed.
-func (e repairs) keys(todo []*change) (need LiveKeys) {
+func (e repairs) keys(todo []*change) (need judge.LiveKeys) {
 	for _, c := range todo {
 		w := c.finding.Repair
 		need.Pools = append(need.Pools, c.poolNames()...)
@@ -83,7 +83,7 @@ func (e repairs) keys(todo []*change) (need LiveKeys) {
 				types.NamespacedName{Namespace: w.Pool.Namespace, Name: ippool.ReservationName(w.Network, w.Address)})
 		}
 	}
-	return need.unique()
+	return need.Unique()
 }
 
 // judge returns the repairs whose findings are found again, as they are found now.

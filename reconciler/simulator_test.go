@@ -205,7 +205,7 @@ func (s *simulator) Relist(ctx context.Context, before *judge.Observation) (*jud
 	return &o, done()
 }
 
-func (s *simulator) GetLive(ctx context.Context, before *judge.Observation, need reconciler.LiveKeys) (*judge.Live,
+func (s *simulator) GetLive(ctx context.Context, before *judge.Observation, need judge.LiveKeys) (*judge.Live,
 	error) {
 	done, err := s.call(ctx, "fresh", "")
 	if err != nil {

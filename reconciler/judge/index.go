@@ -142,9 +142,7 @@ func (x *Index) podsInOrder() iter.Seq[*podstate.Pod] {
 				names = append(names, name)
 			}
 		}
-		slices.SortFunc(names, func(a, b types.NamespacedName) int {
-			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-		})
+		slices.SortFunc(names, compareNames)
 		for _, name := range names {
 			if !yield(x.pod(name.Namespace, name.Name)) {
 				return

@@ -1,7 +1,6 @@
 package judge
 
 import (
-	"cmp"
 	"iter"
 	"maps"
 	"net/netip"
@@ -56,7 +55,7 @@ func sortByPod(all []podAddress) {
 		return
 	}
 	slices.SortStableFunc(all, func(a, b podAddress) int {
-		return cmp.Or(cmp.Compare(a.pod.Namespace, b.pod.Namespace), cmp.Compare(a.pod.Name, b.pod.Name))
+		return compareNames(a.pod.NamespacedName, b.pod.NamespacedName)
 	})
 }
 

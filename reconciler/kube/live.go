@@ -17,14 +17,13 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // GetLive reads the named objects by quorum, pods last. Of a pool it reads the metadata first, and the rest only if the
 // resourceVersion differs from the observation. Each read is repeated after transient errors: one that fails ends all.
 func (c *Cluster) GetLive(
-	ctx context.Context, before *judge.Observation, keys reconciler.LiveKeys,
+	ctx context.Context, before *judge.Observation, keys judge.LiveKeys,
 ) (*judge.Live, error) {
 	began := time.Now()
 	live := &judge.Live{Pools: map[types.NamespacedName]*ippool.Pool{}}

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -178,7 +177,7 @@ func TestGetLive_IPAMClaims(t *testing.T) {
 			f.has(pod("web-0"))
 			gone := types.NamespacedName{Namespace: "default", Name: "gone.net1"}
 			live, err := f.cluster(t).GetLive(context.Background(), &judge.Observation{},
-				reconciler.LiveKeys{IPAMClaims: []types.NamespacedName{name, gone},
+				judge.LiveKeys{IPAMClaims: []types.NamespacedName{name, gone},
 					Pods: []types.NamespacedName{{Namespace: "default", Name: "web-0"}}})
 			check(t, err)
 			claim, isRead := live.IPAMClaims[name]

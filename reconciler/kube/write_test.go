@@ -17,7 +17,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
@@ -43,7 +42,7 @@ func reservation() *unstructured.Unstructured {
 }
 
 // need names one object of each kind.
-var need = reconciler.LiveKeys{
+var need = judge.LiveKeys{
 	Pools:        []types.NamespacedName{{Namespace: "kube-system", Name: "10.0.0.0-24"}},
 	Reservations: []types.NamespacedName{{Namespace: "kube-system", Name: "10.0.0.5"}},
 	Pods:         []types.NamespacedName{{Namespace: "default", Name: "web-0"}},

@@ -106,7 +106,7 @@ func (c view) Relist(context.Context, *judge.Observation) (*judge.Observation, e
 	return c.observation(), nil
 }
 
-func (c view) GetLive(_ context.Context, _ *judge.Observation, need reconciler.LiveKeys) (*judge.Live, error) {
+func (c view) GetLive(_ context.Context, _ *judge.Observation, need judge.LiveKeys) (*judge.Live, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.observation()

@@ -28,7 +28,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -303,6 +302,6 @@ func (s *Snapshot) Relist(ctx context.Context, _ *judge.Observation) (*judge.Obs
 }
 
 // GetLive returns no changed objects: a snapshot does not change.
-func (s *Snapshot) GetLive(context.Context, *judge.Observation, reconciler.LiveKeys) (*judge.Live, error) {
+func (s *Snapshot) GetLive(context.Context, *judge.Observation, judge.LiveKeys) (*judge.Live, error) {
 	return &judge.Live{}, nil
 }
