@@ -81,6 +81,7 @@ func (r *Reconciler) execute(
 		}
 		e.run(ctx, g.changes)
 	}
+	r.History.memory = r.History.memory.Without(out.contradicted)
 	return out
 }
 

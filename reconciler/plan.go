@@ -123,7 +123,7 @@ func (h *History) gatesOf(it *judge.Item, o *judge.Observation, common []Gate, o
 	if it.Proven {
 		return gates
 	}
-	if at := h.confirmedAt(it, o, opts.confirmAfter(it)); at.After(o.Now) {
+	if at := h.memory.ConfirmedAt(it, o, opts.confirmAfter(it)); at.After(o.Now) {
 		gates = append(gates, Gate{Why: AwaitingConfirmation, At: at,
 			Detail: fmt.Sprintf("the verdict is confirmed at %s unless something contradicts it",
 				at.UTC().Format(time.RFC3339))})

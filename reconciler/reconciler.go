@@ -178,7 +178,7 @@ func (r *Reconciler) Pass(ctx context.Context, ready func(*judge.Item) bool) (*R
 	plan, done, attempts := r.releasePlanned(ctx, j, ready)
 	out := &Result{
 		Assessment: j, CommonGates: plan.CommonGates, Released: done.released, Delays: done.delays,
-		Refused: uniqueRefused(slices.Concat(done.refused, plan.Refused)), Oldest: r.History.oldestStale,
+		Refused: uniqueRefused(slices.Concat(done.refused, plan.Refused)), Oldest: r.History.memory.OldestStale(),
 		Attempts: attempts, CheckDuration: took,
 	}
 	until := plan.Until

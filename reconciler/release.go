@@ -83,7 +83,7 @@ func (e releases) judge(todo []*change) (still checkedChanges) {
 			e.Log.Info("Not released: the reservation has an allocation now", it.Attrs()...)
 		case it.Verdict != judge.Stale:
 			e.Log.Info("Not released: no longer Stale at the second check", it.Attrs()...)
-			e.History.resetConfirmation(c.Item, it)
+			e.out.contradicted = append(e.out.contradicted, it)
 		case !e.Options.isInScope(it):
 			e.Log.Info("Not released: out of scope at the second check", it.Attrs()...)
 		case refused[c.ID()].Item != nil:

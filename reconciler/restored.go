@@ -159,11 +159,7 @@ func (r *restore) lostNodes() (names []string) {
 	return names
 }
 
-func (h *History) resetConfirmations() {
-	for _, s := range h.candidates {
-		s.confirmation.reset()
-	}
-}
+func (h *History) resetConfirmations() { h.memory = h.memory.Unconfirmed() }
 
 // noteKnownNodes takes over the nodes that the source has missed before the first pass; they had reports.
 func (h *History) noteKnownNodes(o *judge.Observation) {

@@ -32,12 +32,13 @@ type Delay struct {
 
 // executed is what became of changes, in the order in which they ended.
 type executed struct {
-	released   []*judge.Item
-	delays     []Delay
-	refused    []Refused
-	repaired   []judge.Finding
-	unrepaired []Unrepaired
-	completed  int // the findings of the judgement among repaired, without those that followed from them
+	released     []*judge.Item
+	delays       []Delay
+	refused      []Refused
+	repaired     []judge.Finding
+	unrepaired   []Unrepaired
+	contradicted []*judge.Item // that a second check judged otherwise
+	completed    int           // the findings of the judgement among repaired, without those that followed from them
 }
 
 // after is the result of a pass together with what the passes before it did; earlier is nil for none.

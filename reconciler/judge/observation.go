@@ -173,8 +173,16 @@ func (p Policy) excludes(n *podstate.Node) bool {
 	})
 }
 
-// Past is what this process learned from earlier observations. Judging reads it and never writes it.
+// Past is what this process learned from earlier observations, as values: judging and later readers of a judgement
+// read it beside later passes.
 type Past interface {
+	Doubts
+	// Of is the history of an allocation or reservation; zero if it is unknown.
+	Of(id ID) ItemHistory
+}
+
+// Doubts is the part of a Past that is about reports, nodes and restores of etcd.
+type Doubts interface {
 	// SawReports reports whether a SandboxReport was ever observed: the cluster then has agents.
 	SawReports() bool
 	// Expected are the nodes that had to report in earlier observations, each with the time at which the Node object that
@@ -187,8 +195,6 @@ type Past interface {
 	// before, because a restore of etcd brought it back. Multus writes it once for each sandbox (multus-cni v4.2.4,
 	// pkg/multus/multus.go, CmdAdd). Its networks are the pod's, its addresses may not be.
 	DoubtsStatus(created time.Time) bool
-	// Of is the history of an allocation or reservation; zero if it is unknown.
-	Of(id ID) ItemHistory
 }
 
 // ItemHistory is what earlier observations found about one allocation or reservation.

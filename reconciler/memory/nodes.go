@@ -1,4 +1,4 @@
-package reconciler
+package memory
 
 import (
 	"maps"
@@ -8,9 +8,10 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// nodeHistory is what earlier passes knew of the nodes that must report. A node leaves by evidence only: two complete
-// lists without its Node object that are NodeQuarantine apart, or a verdict of package judge that it need not report.
-type nodeHistory struct {
+// nodes is what earlier passes knew of the nodes that must report, as a value. A node leaves by evidence only: two
+// complete lists without its Node object that are NodeQuarantine apart, or a verdict of package judge that it need not
+// report.
+type nodes struct {
 	// required are the nodes of the last pass with known nodes. The time is since when a node has no Node object.
 	required map[string]moment
 	reported map[string]time.Time // when the report of each of them was confirmed last; none for never
@@ -21,17 +22,17 @@ type nodeHistory struct {
 	lost map[string]bool
 }
 
-// note records the nodes of a pass. If nodes are unknown, or etcd was restored meanwhile, none leaves.
-func (n *nodeHistory) note(j *judge.Judgement) {
+// next is what is known after a pass. If nodes are unknown, or etcd was restored meanwhile, none leaves.
+func (n nodes) next(j *judge.Judgement) nodes {
 	o := j.Observation
-	nodes, known := o.Nodes.Get()
+	objects, known := o.Nodes.Get()
 	if n.lost = nil; !known || o.Restored != "" {
-		return
+		return n
 	}
 	required, reported, joined := map[string]moment{}, map[string]time.Time{}, map[string]time.Time{}
 	for _, name := range j.AgentNodes() {
 		var missing moment
-		if nodes[name] == nil {
+		if objects[name] == nil {
 			missing = n.required[name].orNow(o)
 			if !o.Now.Before(missing.deadline(NodeQuarantine, o)) {
 				continue
@@ -39,7 +40,7 @@ func (n *nodeHistory) note(j *judge.Judgement) {
 		}
 		required[name] = missing
 	}
-	for name, node := range nodes {
+	for name, node := range objects {
 		if _, isRequired := required[name]; isRequired {
 			joined[name] = node.CreatedAt
 		}
@@ -58,7 +59,7 @@ func (n *nodeHistory) note(j *judge.Judgement) {
 		}
 	}
 	for name := range n.lacking {
-		if _, remains := required[name]; !remains || nodes[name] == nil {
+		if _, remains := required[name]; !remains || objects[name] == nil {
 			lost[name] = true
 		}
 	}
@@ -68,23 +69,23 @@ func (n *nodeHistory) note(j *judge.Judgement) {
 	}
 	maps.DeleteFunc(reported, isForgotten)
 	maps.DeleteFunc(joined, isForgotten)
-	*n = nodeHistory{required, reported, joined, lacking, lost}
+	return nodes{required, reported, joined, lacking, lost}
 }
 
-func (n *nodeHistory) expected() map[string]time.Time {
-	nodes := make(map[string]time.Time, len(n.required))
+func (n *nodes) expected() map[string]time.Time {
+	expected := make(map[string]time.Time, len(n.required))
 	for name := range n.required {
-		nodes[name] = n.joined[name]
+		expected[name] = n.joined[name]
 	}
-	return nodes
+	return expected
 }
 
 // hasLost reports whether one of the nodes that an item waited for is gone without a report, and could have run the
 // item's sandbox. A sandbox precedes its allocation. So a node could not if its report was confirmed after the item was
 // first observed, or if it joined after that.
-func (n *nodeHistory) hasLost(nodes []string, first time.Time) bool {
+func (n *nodes) hasLost(nodes []string, first time.Time) bool {
 	return len(n.lost) > 0 && slices.ContainsFunc(nodes, func(name string) bool {
 		return n.lost[name] && !n.reported[name].After(first.Add(judge.MinAbsenceWhilePending)) &&
-			!n.joined[name].After(first.Add(maxClockDifference))
+			!n.joined[name].After(first.Add(judge.MaxClockDifference))
 	})
 }

@@ -20,20 +20,20 @@ func TestHistory_OldestStale(t *testing.T) {
 		if it.Verdict != judge.Held || !it.IsUndetermined() {
 			t.Fatalf("hour %d: %v", hour, RulingOf(it))
 		}
-		if !p.History.oldestStale.IsZero() {
-			t.Errorf("hour %d: a candidate since %s", hour, p.History.oldestStale)
+		if !p.History.memory.OldestStale().IsZero() {
+			t.Errorf("hour %d: a candidate since %s", hour, p.History.memory.OldestStale())
 		}
 	}
 	back := []Part{UsualPool, ReportingWorker(), Node("worker-2"), FreshReport("worker-2")}
 	for range 2 {
 		p.pass(4*time.Hour, back...)
-		if at := Now.Add(4 * time.Hour); !p.History.oldestStale.Equal(at) {
-			t.Errorf("after the node returned the oldest candidate is of %s, want %s", p.History.oldestStale, at)
+		if at := Now.Add(4 * time.Hour); !p.History.memory.OldestStale().Equal(at) {
+			t.Errorf("after the node returned the oldest candidate is of %s, want %s", p.History.memory.OldestStale(), at)
 		}
 	}
 	p.pass(5*time.Hour, Node("worker-1"))
-	if !p.History.oldestStale.IsZero() {
-		t.Errorf("without items the oldest candidate is of %s", p.History.oldestStale)
+	if !p.History.memory.OldestStale().IsZero() {
+		t.Errorf("without items the oldest candidate is of %s", p.History.memory.OldestStale())
 	}
 }
 
@@ -68,72 +68,6 @@ func TestHistory_Delay(t *testing.T) {
 		if d, ok := delay(c.after, c.parts...); ok != c.ok || ok && d != c.want {
 			t.Errorf("%s: %v, known: %v; want %v", c.says, d, ok, c.want)
 		}
-	}
-}
-
-// The page of serve reads the result of a pass while the next ones run. With the history of the passes that would end
-// the process: "concurrent map read and map write".
-func TestHistory_CopyIsReadBesideLaterPasses(t *testing.T) {
-	h := NewHistory()
-	pass := func(parts ...Part) *judge.Judgement {
-		o := Observe(parts...)
-		o.Past = h
-		j := Judged(o, judge.Policy{})
-		h.Remember(j.Judgement)
-		return j.Judgement
-	}
-	parts := []Part{UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1"), FreshReport("worker-1",
-		Sandbox("box-1", UsualUID))}
-	j := pass(parts...)
-	j.SetPast(h.Copy())
-	done := make(chan int)
-	go func() {
-		n := 0
-		for range 1000 {
-			for _, it := range j.Allocations {
-				it.Age(Now)
-				n += len(it.Evidence().Nodes)
-			}
-		}
-		done <- n
-	}()
-	for range 1000 {
-		pass(parts...)
-		pass(UsualPool)
-	}
-	if n := <-done; n != 1000 {
-		t.Errorf("evidence names %d nodes", n)
-	}
-}
-
-// Two thousand pods start, leak and end.
-func TestHistory_ForgetsMissingItems(t *testing.T) {
-	h := NewHistory()
-	pass := func(parts ...Part) {
-		o := Observe(parts...)
-		o.Past = h
-		j := Judged(o, judge.Policy{})
-		h.Remember(j.Judgement)
-		h.plan(j.Judgement, Options{ConfirmAfter: time.Hour})
-	}
-	for i := range 20 {
-		var entries []Allocation
-		var pods []Part
-		for n := range 100 {
-			name := fmt.Sprint("web-", 100*i+n)
-			entries = append(entries, Alloc(fmt.Sprint(n+1), "default/"+name, "box-"+name, "net1"))
-			pods = append(pods, Pod(name), Reservation(fmt.Sprint("10.0.0.", n+1), "default/"+name, time.Hour))
-		}
-		pool := Pool("10.0.0.0-24", "10.0.0.0/24", entries...)
-		pass(append(pods, pool)...)
-		pass(pool)
-		if n := len(h.candidates); n != 100 {
-			t.Fatalf("%d candidates", n)
-		}
-	}
-	pass(Pool("10.0.0.0-24", "10.0.0.0/24"))
-	if n := len(h.candidates) + len(h.releases) + len(h.repairs); n != 0 {
-		t.Errorf("%d items are remembered, want none", n)
 	}
 }
 
