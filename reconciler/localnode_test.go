@@ -89,7 +89,7 @@ func TestLocalNode_Verdicts(t *testing.T) {
 				if len(o.Reports.Or(nil)) != 1 || o.Reports.Or(nil)[0].Name != "worker-1" || !o.Reports.Or(nil)[0].IsFresh(o.Now) {
 					t.Fatalf("reports: %+v", o.Reports)
 				}
-				if got := RulingOf(AllocationOf(t, judge.Assess(judge.Judge(o, nil, judge.Policy{})), "10.0.0.5")); got != c.want {
+				if got := RulingOf(AllocationOf(t, AssessAlone(o, judge.Policy{}), "10.0.0.5")); got != c.want {
 					t.Errorf("got  %v\nwant %v", got, c.want)
 				}
 			})

@@ -13,6 +13,7 @@ import (
 // Options are the decisions of an operator.
 type Options struct {
 	judge.Policy
+	Overrides        judge.Overrides
 	ConfirmAfter     time.Duration // how long an unconfirmed verdict must stand
 	MaxWait          time.Duration // how long a run waits for confirmations; 0 has no limit
 	AllowMassRelease bool          // switches the breaker off

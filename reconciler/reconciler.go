@@ -77,7 +77,7 @@ func (r *Reconciler) Check(ctx context.Context) (*judge.Assessment, error) {
 	r.History.checkRevision(o)
 	r.History.restore.noteDoubts(o)
 	r.History.noteRestores(o) // before it is judged: a restore makes taints doubtful
-	j := judge.Assess(judge.Judge(o, r.History, r.Options.judgePolicy()))
+	j := judge.Assess(judge.Judge(judge.NewIndex(o, r.History, r.Options.judgePolicy()), r.History, r.Options.Overrides))
 	r.History.Remember(j.Judgement)
 	j.Restore = r.History.restoreState(j.Judgement)
 	j.Recheck = EarliestNonZero(j.Recheck, r.History.restore.nextTimeout(o.Now))

@@ -58,7 +58,7 @@ func (e releases) judge(todo []*change) (still checkedChanges) {
 		}
 	}
 	slices.SortFunc(addresses, netip.Addr.Compare)
-	j := e.x.JudgeAddresses(slices.Compact(addresses))
+	j := judge.JudgeAt(e.x, e.History, e.Options.Overrides, slices.Compact(addresses))
 	now := map[judge.ID]*judge.Item{}
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
 		now[it.ID()] = it

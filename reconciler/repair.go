@@ -107,7 +107,7 @@ func (e repairs) judge(todo []*change) (still checkedChanges) {
 			reservations = append(reservations, c.finding.Repair.Address)
 		}
 	}
-	j := e.x.JudgeAddresses(slices.Concat(entries, reservations))
+	j := judge.JudgeAt(e.x, e.History, e.Options.Overrides, slices.Concat(entries, reservations))
 	found := judge.FindingsAt(j, entries, reservations)
 	for i := range found {
 		f := &found[i]

@@ -248,7 +248,7 @@ func TestRepairs_SecondCheckFindsTheSame(t *testing.T) {
 	for seed := range Seeds(6000) {
 		x, o, policy := ChangedIndex(NewRandom(seed, 4))
 		all := Judged(o, policy).Findings
-		m := repairs{&executor{liveIndex: &liveIndex{x: x}}}
+		m := repairs{&executor{liveIndex: &liveIndex{Reconciler: &Reconciler{History: NewHistory()}, x: x}}}
 		for i := range all {
 			f := &all[i]
 			if f.Repair == nil {

@@ -308,7 +308,7 @@ func TestApply_QuotesNoEscapes(t *testing.T) {
 func TestRelease_IsOfWhatWasPrinted(t *testing.T) {
 	usual := judge.ID{Object: "kube-system/10.0.0.0-24", Key: "5", ContainerID: "box-1", PodRef: "default/web-0",
 		IfName: "net1"}
-	override := judge.Policy{Overrides: map[judge.ID]judge.Reason{usual: judge.NoFreshReportReason}}
+	override := Asserted(usual, judge.NoFreshReportReason)
 	gone, absent := All(UsualPool, Node("worker-1")), All(UsualPool, ReportingWorker())
 	running := All(gone, UsualPod(Carrying("10.0.0.5")))
 	proven := All(UsualPool, ReportingWorker(Gone("box-1", UsualUID)))
@@ -335,7 +335,9 @@ func TestRelease_IsOfWhatWasPrinted(t *testing.T) {
 		"another sandbox": {gone, All(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-2", "net1")),
 			Node("worker-1")), false},
 	} {
-		judged := func(p Part) *judge.Item { return AllocationOf(t, Judged(Observe(p), override), "10.0.0.5") }
+		judged := func(p Part) *judge.Item {
+			return AllocationOf(t, Judged(Observe(p, override), judge.Policy{}), "10.0.0.5")
+		}
 		if got := isAgreed(planfile.Of([]*judge.Item{judged(c.printed)}), judged(c.now)); got != c.want {
 			t.Errorf("%s: %v, want %v", says, got, c.want)
 		}

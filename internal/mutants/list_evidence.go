@@ -177,7 +177,7 @@ func evidence() []Mutant {
 			Old:   `|| !knowsReports || o.AgentLeases`, New: `|| !knowsReports && false || o.AgentLeases`},
 		{Fault: "Reports that were there and are gone mean that there are no agents",
 			Decl: "NewIndex", Tests: "TestWhetherThereAreAgents",
-			Old: `|| past.SawReports()`, New: ``},
+			Old: `|| doubts.SawReports()`, New: ``},
 		{Fault: "A boot since the report ends its sandboxes", Decl: "Index.hasEndedWithNode",
 			Tests: "TestOneNodeDoesNotSpeakForAnother",
 			Old:   `x.isDead(r.Name)`,

@@ -79,7 +79,7 @@ func foreignPools(items []*Item) (found []Finding) {
 		e := it.evidence
 		count[it.Pool]++
 		isForeign := e != nil && it.Verdict == Stale && e.Pod == nil && e.Sandbox == Absent &&
-			len(it.x.byContainerID[it.ContainerID()]) == 0 && len(it.x.past.Of(it.ID()).RanOn) == 0
+			len(it.j.x.byContainerID[it.ContainerID()]) == 0 && len(it.j.past.Of(it.ID()).RanOn) == 0
 		isKnown[it.Pool] = isKnown[it.Pool] || !isForeign
 	}
 	for p, n := range count {

@@ -72,8 +72,8 @@ type Evidence struct {
 // its address.
 func (x *judging) evidenceOn(it *Item, mentions []mention) Evidence {
 	e := Evidence{StatusTrusted: x.policy.TrustNetworkStatus}
-	if len(x.policy.Overrides) > 0 {
-		e.Override = x.policy.Overrides[it.ID()]
+	if len(x.overrides) > 0 {
+		e.Override = x.overrides[it.ID()]
 	}
 	if e.Pod = x.owner(it.Owner()); e.Pod != nil {
 		e.Phase, e.Overdue, e.OnPod = e.Pod.Phase, e.Pod.IsOverdue(x.now), x.isOnPod(it, e.Pod)

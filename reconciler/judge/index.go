@@ -20,7 +20,7 @@ import (
 type Index struct {
 	o         *Observation
 	live      overlay
-	past      Past
+	doubts    Doubts
 	now       time.Time
 	policy    Policy
 	hasAgents bool // node agents are deployed
@@ -30,7 +30,7 @@ type Index struct {
 	readNodes    Source[map[string]*podstate.Node] // as they were observed
 	nodeNames    map[string]bool                   // for the names of node slices
 	namedNodes   map[string]bool                   // these, and the nodes of all reports
-	missingNodes map[string]time.Time              // of agentNodes, those without a Node object, see Past.Expected
+	missingNodes map[string]time.Time              // of agentNodes, those without a Node object, see Doubts.Expected
 	agentNodes   []string                          // see findAgentNodes
 	// selectsNodes: the policy selects a node, or there is none. Otherwise it is not known which nodes must report.
 	selectsNodes bool
@@ -63,10 +63,10 @@ type Index struct {
 
 var errNoNodes = errors.New("the list of nodes is empty, but pods or reports name nodes")
 
-// NewIndex indexes an observation; past is nil if nothing is known of earlier observations.
-func NewIndex(o *Observation, past Past, policy Policy) *Index {
-	if past == nil {
-		past = noPast{}
+// NewIndex indexes an observation; doubts is nil if nothing is known of earlier observations.
+func NewIndex(o *Observation, doubts Doubts, policy Policy) *Index {
+	if doubts == nil {
+		doubts = noDoubts{}
 	}
 	read := o.Nodes
 	if o.lacksNodes() {
@@ -74,10 +74,10 @@ func NewIndex(o *Observation, past Past, policy Policy) *Index {
 		incomplete.Nodes = Unknown[map[string]*podstate.Node](errNoNodes)
 		o = &incomplete
 	}
-	x := &Index{o: o, readNodes: read, past: past, now: o.Now, policy: policy}
+	x := &Index{o: o, readNodes: read, doubts: doubts, now: o.Now, policy: policy}
 	reports, knowsReports := o.Reports.Get()
 	x.hasAgents = len(reports) > 0 || !knowsReports || o.AgentLeases.Or(false) ||
-		policy.AgentsRequired || past.SawReports()
+		policy.AgentsRequired || doubts.SawReports()
 	x.nodes, x.hasNodes = o.Nodes.Get()
 	x.nameNodes()
 	x.addDefinitions()

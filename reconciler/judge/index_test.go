@@ -19,7 +19,7 @@ func TestAnIndexWithChangesStandsForWhatThereIsNow(t *testing.T) {
 	t.Parallel()
 	for seed := range Seeds(3000) {
 		x, o, policy := ChangedIndex(NewRandom(seed, 2))
-		is, want := judge.Judge(x.Observation(), o.Past, policy), Judged(o, policy).Judgement
+		is, want := judge.Judge(judge.NewIndex(x.Observation(), o.Past, policy), o.Past, nil), Judged(o, policy).Judgement
 		if got, want := Describe(is), Describe(want); !slices.Equal(got, want) {
 			t.Fatalf("seed %d: got\n%s\nwant\n%s", seed, Missing(got, want), Missing(want, got))
 		}
@@ -43,7 +43,7 @@ func TestWhatIsAskedForAloneIsJudgedAsWithAllTheRest(t *testing.T) {
 				want = append(want, DescribeItem(it))
 			}
 		}
-		got := Describe(x.JudgeAddresses(asked))
+		got := Describe(judge.JudgeAt(x, o.Past, nil, asked))
 		if missing := Missing(want, got); len(missing) > 0 {
 			t.Fatalf("seed %d: of %v got\n%s\nbut not\n%s", seed, asked, got, missing)
 		}
@@ -83,7 +83,8 @@ func TestARecheckAllocatesByWhatIsAskedAndNotByTheCluster(t *testing.T) {
 		gone := &judge.Live{Pods: map[types.NamespacedName]*podstate.Pod{name: nil}}
 		bytes, _ := allocated(func() {
 			x = x.With(gone)
-			if j := x.JudgeAddresses([]netip.Addr{it.Address}); len(j.Allocations) != 1 || len(j.Reservations) != 1 ||
+			at := []netip.Addr{it.Address}
+			if j := judge.JudgeAt(x, o.Past, nil, at); len(j.Allocations) != 1 || len(j.Reservations) != 1 ||
 				j.Allocations[0].Reason != judge.PhantomPod {
 				t.Error(fmt.Sprint(len(j.Allocations), len(j.Reservations), RulingOf(j.Allocations[0])))
 			}

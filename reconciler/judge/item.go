@@ -19,7 +19,7 @@ type Item struct {
 	Allocation  *ippool.Allocation  // nil for a reservation
 	Reservation *ippool.Reservation // nil for an allocation
 
-	x             *Index
+	j             *Judgement
 	pool          *pool        // of an allocation
 	reading       *nameReading // of a reservation's name; nil for an allocation, and if there is none
 	evidence      *Evidence    // nil for a reservation that shares an allocation's verdict
@@ -180,7 +180,7 @@ func (it *Item) Node() string { return it.Evidence().node() }
 // sandbox's addresses. An item that is held because a source is unknown is not.
 func (it *Item) IsUndetermined() bool {
 	e := it.evidence
-	if it.Verdict != Held || e == nil || e.NodesUnknown || !it.x.o.Reports.IsKnown() ||
+	if it.Verdict != Held || e == nil || e.NodesUnknown || !it.j.x.o.Reports.IsKnown() ||
 		e.Rival != "" && !e.RivalUnread {
 		return false
 	}
@@ -189,7 +189,7 @@ func (it *Item) IsUndetermined() bool {
 
 // Age is how long ago this process first observed the item, 0 if it has not. whereabouts stores no time.
 func (it *Item) Age(now time.Time) time.Duration {
-	first := it.x.past.Of(it.ID()).First
+	first := it.j.past.Of(it.ID()).First
 	if first.IsZero() {
 		return 0
 	}
@@ -198,7 +198,7 @@ func (it *Item) Age(now time.Time) time.Duration {
 
 // ReservationItem is the item of a reservation that shares an allocation's verdict.
 func (it *Item) ReservationItem(r *ippool.Reservation) *Item {
-	return &Item{Decision: it.Decision, Reservation: r, x: it.x, verdictSource: it, related: []*Item{it},
+	return &Item{Decision: it.Decision, Reservation: r, j: it.j, verdictSource: it, related: []*Item{it},
 		reading: &nameReading{address: it.Address()}}
 }
 
@@ -226,13 +226,13 @@ func (it *Item) ClaimedOn() string {
 // PodByOwnerName is the pod by the owner's name; nil if it does not exist.
 func (it *Item) PodByOwnerName() *podstate.Pod {
 	owner := it.Owner()
-	return it.x.pod(owner.Namespace, owner.Name)
+	return it.j.x.pod(owner.Namespace, owner.Name)
 }
 
 // LastRenewed is when an agent on a node that could run the sandbox last renewed its Lease; zero for never.
 func (it *Item) LastRenewed() (last time.Time) {
 	for _, node := range it.Evidence().Nodes {
-		if r := it.x.byNode[node]; r != nil && r.LeaseRenewedAt.After(last) {
+		if r := it.j.x.byNode[node]; r != nil && r.LeaseRenewedAt.After(last) {
 			last = r.LeaseRenewedAt
 		}
 	}
@@ -267,7 +267,7 @@ func (it *Item) PausedPool() *ippool.Pool {
 
 // pools are an allocation's pool, and the pools that may have, or get, an allocation which needs the same reservation:
 // also one that an ADD is about to create.
-func (it *Item) pools() []*ippool.Pool { return it.poolsIn(it.x) }
+func (it *Item) pools() []*ippool.Pool { return it.poolsIn(it.j.x) }
 
 func (it *Item) poolsIn(x *Index) (found []*ippool.Pool) {
 	if it.Pool != nil {

@@ -29,6 +29,7 @@ type Judgement struct {
 	Total int
 
 	x     *Index
+	past  Past
 	items map[*ippool.Allocation]*Item // the same allocations
 	// reservedApart are the allocations whose reservation is judged by itself.
 	reservedApart map[*Item]bool
@@ -42,25 +43,30 @@ const (
 	minTimeAlone = 24 * time.Hour
 )
 
-// Judge gives a verdict to everything that was observed. The same observation, past and policy always give the same
-// judgement. past is nil if nothing is known of earlier observations.
-func Judge(o *Observation, past Past, policy Policy) *Judgement {
-	x := newJudging(NewIndex(o, past, policy))
+// Judge gives a verdict to everything that was observed. The same facts, past and overrides always give the same
+// judgement. past is nil if nothing is known of earlier observations, overrides if nobody asserts anything.
+func Judge(x *Index, past Past, overrides Overrides) *Judgement {
+	g := newJudging(x, past, overrides)
 	var entries []entry
 	for _, p := range x.pools {
 		for i := range p.Allocations {
 			entries = append(entries, entry{p, &p.Allocations[i]})
 		}
 	}
-	j := x.judgeAll(entries, slices.Clone(x.o.Reservations.Or(nil)))
+	j := g.judgeAll(entries, slices.Clone(x.o.Reservations.Or(nil)))
 	j.Total = len(j.Allocations)
 	return j
 }
 
-// JudgeAddresses gives verdicts to the allocations and reservations of some addresses. The cost grows with the number
-// of addresses. Nodes are as they were when the index was built.
-func (x *Index) JudgeAddresses(addresses []netip.Addr) *Judgement {
-	var entries []entry
+// JudgeAt gives verdicts to the allocations and reservations of some addresses. The cost grows with the number of
+// addresses.
+func JudgeAt(x *Index, past Past, overrides Overrides, addresses []netip.Addr) *Judgement {
+	g := newJudging(x, past, overrides)
+	return g.judgeAll(g.at(addresses))
+}
+
+// at are the entries and the reservations of some addresses.
+func (x *judging) at(addresses []netip.Addr) (entries []entry, _ []*ippool.Reservation) {
 	reservations := map[*ippool.Reservation]bool{}
 	for _, addr := range uniqueAddresses(slices.Clone(addresses)) {
 		for _, p := range x.poolsAt(addr) {
@@ -75,23 +81,31 @@ func (x *Index) JudgeAddresses(addresses []netip.Addr) *Judgement {
 	slices.SortStableFunc(entries, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(a.pool.ref, b.pool.ref), a.Address.Compare(b.Address))
 	})
-	return newJudging(x).judgeAll(entries, slices.Collect(maps.Keys(reservations)))
+	return entries, slices.Collect(maps.Keys(reservations))
 }
 
-// judging gives verdicts by what was indexed. One judgement is made with it.
+// judging makes one judgement by what was indexed and what was found earlier.
 type judging struct {
 	*Index
-	nodeSets map[nodeSetKey]*nodeSet // see nodeSetOf
+	past      Past
+	overrides Overrides
+	j         *Judgement
+	nodeSets  map[nodeSetKey]*nodeSet // see nodeSetOf
 }
 
-func newJudging(x *Index) *judging { return &judging{x, map[nodeSetKey]*nodeSet{}} }
+func newJudging(x *Index, past Past, overrides Overrides) *judging {
+	if past == nil {
+		past = noPast{}
+	}
+	return &judging{Index: x, past: past, overrides: overrides, nodeSets: map[nodeSetKey]*nodeSet{},
+		j: &Judgement{Observation: x.o, WithoutAgents: !x.hasAgents, Nodes: x.states, x: x, past: past}}
+}
 
 // judgeAll gives verdicts to entries, each once, and to reservations.
 func (x *judging) judgeAll(entries []entry, reservations []*ippool.Reservation) *Judgement {
-	j := &Judgement{Observation: x.o, WithoutAgents: !x.hasAgents, Nodes: x.states, x: x.Index,
-		Allocations: make([]*Item, 0, len(entries)), Reservations: make([]*Item, 0, len(reservations)),
-		reservedApart: map[*Item]bool{}}
-	j.items = make(map[*ippool.Allocation]*Item, len(entries))
+	j := x.j
+	j.Allocations, j.Reservations = make([]*Item, 0, len(entries)), make([]*Item, 0, len(reservations))
+	j.reservedApart, j.items = map[*Item]bool{}, make(map[*ippool.Allocation]*Item, len(entries))
 	for _, e := range entries {
 		if j.items[e.Allocation] == nil {
 			it := x.judgeAllocation(e)
@@ -100,13 +114,13 @@ func (x *judging) judgeAll(entries []entry, reservations []*ippool.Reservation) 
 	}
 	slices.SortStableFunc(reservations, byName)
 	for _, r := range reservations {
-		j.Reservations = append(j.Reservations, x.judgeReservation(r, j))
+		j.Reservations = append(j.Reservations, x.judgeReservation(r))
 	}
 	return j
 }
 
 func (x *judging) judgeAllocation(a entry) *Item {
-	it := &Item{Pool: a.pool.Pool, Allocation: a.Allocation, x: x.Index, pool: a.pool}
+	it := &Item{Pool: a.pool.Pool, Allocation: a.Allocation, j: x.j, pool: a.pool}
 	switch {
 	case a.Problem != "":
 		return it.judged(unreadable(a.Problem, a.Detail))
@@ -127,13 +141,13 @@ func unreadable(problem ippool.Problem, detail string) Evidence {
 }
 
 // judgeReservation gives a reservation the verdict of its allocation. A reservation without one is judged by the table.
-func (x *judging) judgeReservation(r *ippool.Reservation, j *Judgement) *Item {
-	it := &Item{Reservation: r, x: x.Index}
+func (x *judging) judgeReservation(r *ippool.Reservation) *Item {
+	it := &Item{Reservation: r, j: x.j}
 	readings := x.readingsOf(r)
 	if len(readings) > 0 {
 		it.reading = &readings[0]
 	}
-	related := x.allocationsOf(r, readings, j.items)
+	related := x.allocationsOf(r, readings, x.j.items)
 	unsupported := x.unsupportedPoolOf(r, readings, len(related) == 0)
 	keepsForAnother := slices.ContainsFunc(related, func(a *Item) bool {
 		return r.Claim != nil && !it.HasClaimOf(a)
@@ -142,7 +156,7 @@ func (x *judging) judgeReservation(r *ippool.Reservation, j *Judgement) *Item {
 	case r.Problem == ippool.UnknownField || keepsForAnother || unsupported != nil:
 		// The allocations have a reservation, which is judged by itself.
 		for _, a := range related {
-			j.reservedApart[a] = true
+			x.j.reservedApart[a] = true
 		}
 	case r.Problem == "" && len(related) > 0:
 		it.related, it.verdictSource = related, mostConservative(related)
@@ -229,7 +243,7 @@ func (x *judging) evidenceOnLone(it *Item, readings []nameReading) Evidence {
 func (j *Judgement) Index() *Index { return j.x }
 
 // SetPast replaces what is known of earlier observations, by which evidence is gathered again: see Item.Evidence.
-func (j *Judgement) SetPast(past Past) { j.x.past = past }
+func (j *Judgement) SetPast(past Past) { j.past = past }
 
 // StaleItems are the allocations and reservations that are Stale.
 func (j *Judgement) StaleItems() []*Item {

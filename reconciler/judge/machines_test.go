@@ -137,7 +137,7 @@ func TestIPAMClaim_LiveRead(t *testing.T) {
 	} {
 		o := Observe(ClaimedPool, ReportingWorker(Gone("box-1", UsualUID)), c.before)
 		x := judge.NewIndex(o.Observation, nil, judge.Policy{}).With(c.live)
-		j := x.JudgeAddresses([]netip.Addr{netip.MustParseAddr("10.0.0.5")})
+		j := judge.JudgeAt(x, nil, nil, []netip.Addr{netip.MustParseAddr("10.0.0.5")})
 		if it := AllocationOf(t, &judge.Assessment{Judgement: j}, "10.0.0.5"); it.Reason != c.want {
 			t.Errorf("%s: %v", c.says, RulingOf(it))
 		}

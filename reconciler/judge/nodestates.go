@@ -41,7 +41,7 @@ func (x *Index) isGone(node string) bool {
 // evidence only: its Node object was missing for NodeQuarantine, or the policy excludes it by a label that is there. If
 // nodes are unknown, those that reports and pods name are used, and NodesUnknown says that there may be others.
 func (x *Index) findAgentNodes() []string {
-	expected := x.past.Expected()
+	expected := x.doubts.Expected()
 	if !x.hasNodes {
 		return sortedUnique(slices.AppendSeq(slices.Collect(maps.Keys(expected)), maps.Keys(x.nodeNames)))
 	}
@@ -112,4 +112,15 @@ func (x *Index) nodeStates() map[string]NodeState {
 		}
 	}
 	return states
+}
+
+// doubtedTaints are the nodes, sorted, whose out-of-service taint a restore of etcd may have brought back.
+func (x *Index) doubtedTaints() (nodes []string) {
+	for name, n := range x.o.Nodes.Or(nil) {
+		if n.IsDead() && x.doubts.DoubtsTaint(n) {
+			nodes = append(nodes, name)
+		}
+	}
+	slices.Sort(nodes)
+	return nodes
 }

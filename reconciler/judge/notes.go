@@ -16,16 +16,10 @@ import (
 // taintsNote names the nodes whose out-of-service taint proves nothing because a restore of etcd may have brought it
 // back.
 func (j *Judgement) taintsNote() string {
-	var nodes []string
-	for name, n := range j.Observation.Nodes.Or(nil) {
-		if n.IsDead() && j.x.past.DoubtsTaint(n) {
-			nodes = append(nodes, name)
-		}
-	}
+	nodes := j.x.doubtedTaints()
 	if len(nodes) == 0 {
 		return ""
 	}
-	slices.Sort(nodes)
 	return fmt.Sprintf("the out-of-service taint of %s may come from etcd's backup and proves nothing. "+
 		"If the node runs, remove the taint. If it is shut down, set the taint with another value: "+
 		"kubectl --context=CONTEXT taint --overwrite nodes %s %s=after-restore:NoExecute",

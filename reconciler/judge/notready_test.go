@@ -105,6 +105,6 @@ func TestAGonePodThatWasObservedElsewhereIsNotHeldByAnotherNode(t *testing.T) {
 }
 
 // withoutReports forgets that reports were observed.
-type withoutReports struct{ judge.Past }
+type withoutReports struct{ Past }
 
 func (withoutReports) SawReports() bool { return false }

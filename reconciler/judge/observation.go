@@ -131,9 +131,6 @@ type Policy struct {
 	TrustNetworkStatus bool
 	// MissingAfter is for how long the last report of a missing node claims its addresses. 0 means 15 minutes.
 	MissingAfter time.Duration
-	// Overrides are items that a person asserts to be stale, each with the reason that it was Held for when the person
-	// read the evidence. It counts only while that is the reason, and only where the table says so.
-	Overrides map[ID]Reason
 }
 
 func (p Policy) missingAfter() time.Duration {
@@ -173,15 +170,7 @@ func (p Policy) excludes(n *podstate.Node) bool {
 	})
 }
 
-// Past is what this process learned from earlier observations, as values: judging and later readers of a judgement
-// read it beside later passes.
-type Past interface {
-	Doubts
-	// Of is the history of an allocation or reservation; zero if it is unknown.
-	Of(id ID) ItemHistory
-}
-
-// Doubts is the part of a Past that is about reports, nodes and restores of etcd.
+// Doubts is what this process learned from earlier observations of reports, nodes and restores of etcd.
 type Doubts interface {
 	// SawReports reports whether a SandboxReport was ever observed: the cluster then has agents.
 	SawReports() bool
@@ -197,24 +186,10 @@ type Doubts interface {
 	DoubtsStatus(created time.Time) bool
 }
 
-// ItemHistory is what earlier observations found about one allocation or reservation.
-type ItemHistory struct {
-	First      time.Time // when it was first observed; zero for never
-	StaleSince time.Time // since when every observation judged it Stale; zero if the last one did not
-	// UncontradictedSince is since when every observation judged it Stale or IsUndetermined. It is zero for a reservation
-	// with an allocation.
-	UncontradictedSince time.Time
-	RanOn               []string // nodes of pods by the owner's name
-	CarriedOn           []string // nodes of other pods that carried the address
-	// RanOnlyThere: the name of the owner is given once, and that pod was observed bound to a node. It is in RanOn.
-	RanOnlyThere bool
-}
+// noDoubts are the Doubts of a process without earlier observations.
+type noDoubts struct{}
 
-// noPast is the Past of a process without earlier observations.
-type noPast struct{}
-
-func (noPast) SawReports() bool                { return false }
-func (noPast) Expected() map[string]time.Time  { return nil }
-func (noPast) DoubtsTaint(*podstate.Node) bool { return false }
-func (noPast) DoubtsStatus(time.Time) bool     { return false }
-func (noPast) Of(ID) ItemHistory               { return ItemHistory{} }
+func (noDoubts) SawReports() bool                { return false }
+func (noDoubts) Expected() map[string]time.Time  { return nil }
+func (noDoubts) DoubtsTaint(*podstate.Node) bool { return false }
+func (noDoubts) DoubtsStatus(time.Time) bool     { return false }

@@ -9,11 +9,6 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// overriding is a policy in which a person asserts that an item is stale.
-func overriding(id judge.ID, reason judge.Reason) judge.Policy {
-	return judge.Policy{Overrides: map[judge.ID]judge.Reason{id: reason}}
-}
-
 // Each row of the table is overridden by its own reason: only those for lack of evidence give way, and only where
 // nobody else carries the address.
 func TestOverride_EachRow(t *testing.T) {
@@ -33,18 +28,20 @@ func TestOverride_EachRow(t *testing.T) {
 					if canBe || isStuck {
 						want.Verdict = judge.Stale
 					}
-					ExpectUnder(t, overriding(usual, r.reason), want, UsualPool, p.pod, b.parts)
-					ExpectUnder(t, overriding(usual, judge.PodGone), plain, UsualPool, p.pod, b.parts)
-					ExpectUnder(t, overriding(anotherID, r.reason), plain, UsualPool, p.pod, b.parts)
+					Expect(t, want, Asserted(usual, r.reason), UsualPool, p.pod, b.parts)
+					Expect(t, plain, Asserted(usual, judge.PodGone), UsualPool, p.pod, b.parts)
+					Expect(t, plain, Asserted(anotherID, r.reason), UsualPool, p.pod, b.parts)
 					if want == plain {
 						return
 					}
-					it := AllocationOf(t, Judged(Observe(UsualPool, p.pod, b.parts), overriding(usual, r.reason)), "10.0.0.5")
+					asserted := Observe(UsualPool, p.pod, b.parts, Asserted(usual, r.reason))
+					it := AllocationOf(t, Judged(asserted, judge.Policy{}), "10.0.0.5")
 					if !strings.Contains(it.Message(), "a person asserts") || !strings.Contains(it.Rule(), "overridden") {
 						t.Errorf("it does not say that it is asserted: %s; %s", it.Message(), it.Rule())
 					}
-					claimed := Observe(UsualPool, p.pod, b.parts, Pod("web-1", OnNode("worker-3"), Carrying("10.0.0.5")))
-					if it := AllocationOf(t, Judged(claimed, overriding(usual, r.reason)), "10.0.0.5"); it.Verdict != judge.Held {
+					claimed := Observe(UsualPool, p.pod, b.parts, Pod("web-1", OnNode("worker-3"), Carrying("10.0.0.5")),
+						Asserted(usual, r.reason))
+					if it := AllocationOf(t, Judged(claimed, judge.Policy{}), "10.0.0.5"); it.Verdict != judge.Held {
 						t.Errorf("another pod carries the address: %s, %s", it.Verdict, it.Reason)
 					}
 				})
@@ -60,12 +57,12 @@ func TestOverride_ReservationAlone(t *testing.T) {
 	if held.Verdict != judge.Held || held.Reason != judge.NoFreshReportReason || !held.CanBeOverridden() {
 		t.Fatalf("it is %s, %s", held.Verdict, held.Reason)
 	}
-	policy := overriding(held.ID(), judge.NoFreshReportReason)
-	if it := Judged(Observe(parts), policy).Reservations[0]; it.Verdict != judge.Stale || it.Proven {
+	asserted := Asserted(held.ID(), judge.NoFreshReportReason)
+	if it := Judged(Observe(parts, asserted), judge.Policy{}).Reservations[0]; it.Verdict != judge.Stale || it.Proven {
 		t.Errorf("overridden it is %s, %s, proven: %v", it.Verdict, it.Reason, it.Proven)
 	}
 	recreated := All(parts, func(o *Observed) { o.Reservations.Or(nil)[0].UID = "another" })
-	if it := Judged(Observe(recreated), policy).Reservations[0]; it.Verdict != judge.Held {
+	if it := Judged(Observe(recreated, asserted), judge.Policy{}).Reservations[0]; it.Verdict != judge.Held {
 		t.Errorf("another reservation of the name is %s, %s", it.Verdict, it.Reason)
 	}
 }

@@ -114,7 +114,7 @@ func (x *Index) mayHoldAddress(g *mention) bool { return !x.hasEndedWithNode(g.r
 // isDead reports whether a node is proven dead by its Node object.
 func (x *Index) isDead(node string) bool {
 	n := x.nodes[node]
-	return n != nil && n.IsDead() && !x.past.DoubtsTaint(n)
+	return n != nil && n.IsDead() && !x.doubts.DoubtsTaint(n)
 }
 
 // isMissing reports whether a node has no Node object. Where nodes are unknown, none is missing.

@@ -21,7 +21,7 @@ const (
 	reservedAlone           // a reservation that has had no allocation and no known carrier for a day
 	podGone                 // without agents: the pod does not exist, and all nodes are known
 	trustedStatus           // without agents: the operator trusts the pod's network-status, which lacks the address
-	assertedByPerson        // a person overrides what is held for lack of evidence, see Policy.Overrides
+	assertedByPerson        // a person overrides what is held for lack of evidence, see Overrides
 )
 
 func (p proof) holds(e *Evidence) bool {

@@ -67,7 +67,7 @@ func (x *Index) findUnread() (found []unreadSandbox) {
 					u.why = "the sandboxes of its node have too many networks"
 				}
 			case pod != nil && pod.Status == podstate.StatusReadable:
-				inDoubt := x.past.DoubtsStatus(u.CreatedAt.Time)
+				inDoubt := x.doubts.DoubtsStatus(u.CreatedAt.Time)
 				for _, iface := range pod.Interfaces {
 					isKnown := len(iface.Addresses) > 0 && (!inDoubt || x.isRecordedFor(u.ID, iface.Addresses))
 					if _, _, named := iface.NAD(); named && !isKnown {

@@ -217,7 +217,7 @@ func secondCheck(tb testing.TB, h hostile, n int) time.Duration {
 			x = x.With(&judge.Live{Now: o.Now, Pods: map[types.NamespacedName]*podstate.Pod{PodName("p-5"): nil},
 				Pools: map[types.NamespacedName]*ippool.Pool{
 					{Namespace: "kube-system", Name: o.Pools[0].Name}: o.Pools[0]}})
-			judge.FindingsAt(x.JudgeAddresses(addresses), addresses, addresses)
+			judge.FindingsAt(judge.JudgeAt(x, nil, nil, addresses), addresses, addresses)
 		}
 	})
 }

@@ -45,7 +45,7 @@ func (x *Index) With(live *Live) *Index {
 	o.Pools = withPools(o.Pools, live.Pools)
 	y.live.claims = mergeMaps(x.live.claims, live.IPAMClaims)
 	if x.needsRebuild(live) {
-		z := NewIndex(y.Observation(), x.past, x.policy)
+		z := NewIndex(y.Observation(), x.doubts, x.policy)
 		z.live.claims = y.live.claims
 		return z
 	}

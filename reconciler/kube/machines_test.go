@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 const (
@@ -88,7 +89,7 @@ func TestIPAMClaims(t *testing.T) {
 					t.Errorf("half a list counts: %v", o.IPAMClaims)
 				}
 				o.Now = time.Now()
-				it := judge.Judge(o, nil, judge.Policy{}).Allocations[0]
+				it := judgetest.AssessAlone(o, judge.Policy{}).Allocations[0]
 				isUnread := it.Evidence().IPAMClaim == judge.ClaimNotRead
 				if isUnread != (c.unread != "") || isUnread && it.Verdict != judge.Held {
 					t.Errorf("the allocation is %v", it.Decision)

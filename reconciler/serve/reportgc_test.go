@@ -15,6 +15,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // fakeReportAPI is the API of one node.
@@ -67,7 +68,7 @@ func (s *reportGCTest) at(after time.Duration) {
 			ConfirmedAt: s.renewed, LeaseRenewedAt: s.renewed,
 		}}, ""),
 	}
-	j := judge.Assess(judge.Judge(o, nil, judge.Policy{}))
+	j := judgetest.AssessAlone(o, judge.Policy{})
 	s.next = s.Collect(context.Background(), &reconciler.Result{Assessment: j})
 }
 

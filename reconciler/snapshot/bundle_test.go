@@ -144,11 +144,11 @@ func TestEncode_JudgedAsTheCluster(t *testing.T) {
 		}
 		policy := c.Policy()
 		again, _ := bundled(t, o, snapshot.Encoder{Labels: labels})
-		same(t, seed, said(judge.Assess(judge.Judge(again, nil, policy))), said(Judged(o, policy)))
+		same(t, seed, said(AssessAlone(again, policy)), said(Judged(o, policy)))
 		sameObjects(t, again, o.Observation)
 
 		again, text := bundled(t, o, snapshot.Encoder{Labels: labels, Rename: renamed})
-		same(t, seed, saidWithoutNames(judge.Assess(judge.Judge(again, nil, policy))), saidWithoutNames(Judged(o, policy)))
+		same(t, seed, saidWithoutNames(AssessAlone(again, policy)), saidWithoutNames(Judged(o, policy)))
 		for _, pool := range []string{"worker-1-10.0.0.16-29", "worker-2-10.0.0.0-29"} { // of no known node
 			text = strings.ReplaceAll(text, pool, "")
 		}
@@ -331,7 +331,7 @@ func TestEncode_OddObjects(t *testing.T) {
 	everyFieldIsSet(t, "a pool", again.Pools)
 	everyFieldIsSet(t, "a reservation", again.Reservations.Or(nil))
 	assessed := func(o *judge.Observation) *judge.Assessment {
-		return judge.Assess(judge.Judge(o, nil, judge.Policy{}))
+		return AssessAlone(o, judge.Policy{})
 	}
 	same(t, 0, said(assessed(again)), said(Judged(o, judge.Policy{})))
 	again, redacted := bundled(t, o, snapshot.Encoder{Labels: labels, Rename: renamed})

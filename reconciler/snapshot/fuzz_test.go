@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 )
 
@@ -52,7 +53,7 @@ func FuzzAStreamIsReadAlikeTwiceOrRefused(f *testing.F) {
 			len(a.Reports.Or(nil)) != len(b.Reports.Or(nil)) {
 			t.Fatalf("read as %d pools and %d pods, and then %d and %d", len(a.Pools), len(a.Pods), len(b.Pools), len(b.Pods))
 		}
-		judge.Judge(a, nil, judge.Policy{})
+		judgetest.AssessAlone(a, judge.Policy{})
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // Of these objects default/a is live and carries 10.0.0.5, and default/b is gone, so that
@@ -118,7 +119,7 @@ func indentedBy2(text string) string {
 func judgedAs(t *testing.T, o *judge.Observation, onA, onB judge.Verdict) {
 	t.Helper()
 	found := map[string]judge.Verdict{}
-	for _, it := range judge.Judge(o, nil, judge.Policy{}).Allocations {
+	for _, it := range judgetest.AssessAlone(o, judge.Policy{}).Allocations {
 		found[it.PodRef()] = it.Verdict
 	}
 	if want := map[string]judge.Verdict{"default/a": onA, "default/b": onB}; !maps.Equal(found, want) {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 const claimedPool = `{apiVersion: whereabouts.cni.cncf.io/v1alpha1, kind: IPPool, metadata: {namespace: kube-system,
@@ -47,7 +48,7 @@ func TestRead_Machines(t *testing.T) {
 				files[name] = "---\n" + text
 			}
 			o := observe(t, open(t, folder(t, files)))
-			it := judge.Judge(o, nil, judge.Policy{}).Allocations[0]
+			it := judgetest.AssessAlone(o, judge.Policy{}).Allocations[0]
 			if it.Reason != c.reason {
 				t.Errorf("%s, %s: %s (unreadable %v)", it.Verdict, it.Reason, it.Message(), o.Unreadable)
 			}

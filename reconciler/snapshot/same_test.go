@@ -70,7 +70,7 @@ func sayPasses(t *testing.T, w io.Writer, seed uint64) {
 	o, policy := ObserveDistinct(c.Cluster()), c.Policy()
 	past := reconciler.NewHistory()
 	for range 3 {
-		j := judge.Assess(judge.Judge(o.Observation, past, policy))
+		j := judge.Assess(judge.Judge(judge.NewIndex(o.Observation, past, policy), past, nil))
 		say(t, w, j.Judgement)
 		fmt.Fprintf(w, "%+v\n", j.Summary())
 		fmt.Fprintln(w, DescribeFindings(j.Findings), j.Notes())
@@ -91,7 +91,7 @@ func saySecondCheck(t *testing.T, w io.Writer, seed uint64) {
 	}
 	slices.SortFunc(at, netip.Addr.Compare)
 	at = slices.Compact(at)
-	j := x.JudgeAddresses(at)
+	j := judge.JudgeAt(x, o.Past, nil, at)
 	say(t, w, j)
 	fmt.Fprintf(w, "%+v\n", j.Summary())
 	found := DescribeFindings(judge.FindingsAt(j, at, at))

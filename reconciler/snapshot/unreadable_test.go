@@ -7,6 +7,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 func saysUnreadable(t *testing.T, texts []string, words ...string) {
@@ -123,7 +124,7 @@ func TestUnreadable_PodWithoutWhatEveryPodHas(t *testing.T) {
 		if p := o.Pods[web]; !strings.Contains(p.Contradiction, "metadata.uid is missing") {
 			t.Errorf("%s, without a UID: %q", name, p.Contradiction)
 		}
-		if got := judge.Judge(o, nil, judge.Policy{}).Allocations[0]; got.Verdict != judge.Held {
+		if got := judgetest.AssessAlone(o, judge.Policy{}).Allocations[0]; got.Verdict != judge.Held {
 			t.Errorf("%s, without a UID: %s", name, got.Message())
 		}
 	}

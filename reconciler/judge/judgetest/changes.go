@@ -65,7 +65,8 @@ func ChangedIndex(c Random) (*judge.Index, *Observed, judge.Policy) {
 	}
 	x := judge.NewIndex(o.Observation, o.Past, policy)
 	for range 1 + c.IntN(4) {
-		x.JudgeAddresses([]netip.Addr{netip.MustParseAddr(c.IP())}) // what it remembers must not outlive the changes
+		// What it remembers must not outlive the changes.
+		judge.JudgeAt(x, o.Past, nil, []netip.Addr{netip.MustParseAddr(c.IP())})
 		var to *judge.Live
 		to, o = c.Changes(o)
 		x = x.With(to)

@@ -23,7 +23,8 @@ var Now = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 // Observed is an observation, with what is remembered of earlier ones.
 type Observed struct {
 	*judge.Observation
-	Past       judge.Past // nil for nothing
+	Past       Past // nil for nothing
+	overrides  judge.Overrides
 	hasNoNodes bool
 	stored     map[string]map[types.NamespacedName][]byte // see Stored
 }
@@ -31,12 +32,28 @@ type Observed struct {
 // Copy is a copy whose fields can be set; maps and slices are shared.
 func (o *Observed) Copy() *Observed {
 	own := *o.Observation
-	return &Observed{&own, o.Past, o.hasNoNodes, o.stored}
+	return &Observed{&own, o.Past, o.overrides, o.hasNoNodes, o.stored}
+}
+
+// Past is what earlier observations found, of everything.
+type Past interface {
+	judge.Past
+	judge.Doubts
+}
+
+// Asserted: a person asserts that an item is stale, which was held for a reason.
+func Asserted(id judge.ID, reason judge.Reason) Part {
+	return func(o *Observed) { o.overrides = judge.Overrides{id: reason} }
 }
 
 // Judged is the assessment of an observation.
 func Judged(o *Observed, policy judge.Policy) *judge.Assessment {
-	return judge.Assess(judge.Judge(o.Observation, o.Past, policy))
+	return judge.Assess(judge.Judge(judge.NewIndex(o.Observation, o.Past, policy), o.Past, o.overrides))
+}
+
+// AssessAlone is the assessment of an observation by a process that made none before.
+func AssessAlone(o *judge.Observation, policy judge.Policy) *judge.Assessment {
+	return judge.Assess(judge.Judge(judge.NewIndex(o, nil, policy), nil, nil))
 }
 
 // Part puts something into an observation.
