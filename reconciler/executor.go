@@ -70,7 +70,7 @@ type executor struct {
 func (r *Reconciler) execute(
 	ctx context.Context, o *judge.Observation, changes []*change, isRepair bool,
 ) (out executed) {
-	live := &liveIndex{Reconciler: r, first: o}
+	live := &liveIndex{Reconciler: r, first: o, known: r.Process.Known}
 	for _, g := range groupChanges(changes) {
 		e := &executor{
 			liveIndex: live, namespace: g.namespace, leases: g.leases, out: &out,
@@ -81,7 +81,8 @@ func (r *Reconciler) execute(
 		}
 		e.run(ctx, g.changes)
 	}
-	r.History.memory = r.History.memory.Without(out.contradicted)
+	r.Process.Known = live.known
+	r.Process.Known.Memory = live.known.Without(out.contradicted)
 	return out
 }
 
@@ -342,6 +343,7 @@ type liveIndex struct {
 	*Reconciler
 	first       *judge.Observation // before the first refresh
 	x           *judge.Index       // nil before it
+	known       Known              // before it what the pass knows
 	refreshedAt time.Time
 }
 
@@ -361,18 +363,18 @@ func (b *liveIndex) refresh(ctx context.Context) error {
 	defer cancel()
 	o, err := b.Source.Relist(ctx, before)
 	if err == nil && b.first.Watched {
-		b.loadRestore(ctx, o)
+		b.known = b.known.with(b.loadRestore(ctx, b.known.State, o))
 	}
 	if err = cmp.Or(err, ctx.Err()); err != nil {
 		return fmt.Errorf("read reports, nodes and pools again: %w", err)
 	}
-	b.History.checkRevision(o)
-	o.Restored = cmp.Or(o.Restored, before.Restored)
+	observed, restored := b.known.Observe(o)
+	b.known, o.Restored = b.known.with(observed), cmp.Or(restored, before.Restored)
 	o.Local, o.FencedSince = before.Local, b.fencedSince()
 	if o.Now.Before(before.Now) {
 		o.Now = before.Now // the API server's time has whole seconds; confirmed verdicts stay confirmed
 	}
-	b.x, b.refreshedAt = judge.NewIndex(o, b.History, b.Options.judgePolicy()), b.Clock.Now()
+	b.x, b.refreshedAt = judge.NewIndex(o, b.known, b.Options.judgePolicy()), b.Clock.Now()
 	return nil
 }
 
@@ -383,13 +385,10 @@ func (b *liveIndex) read(ctx context.Context, need judge.LiveKeys) error {
 		return fmt.Errorf("live read: %w", err)
 	}
 	b.x = b.x.With(live)
-	for _, p := range live.Pools {
-		if p != nil {
-			b.History.noteVersion(p)
-		}
-	}
+	s := b.known.WithVersions(live.Pools)
 	if live.Restored != "" {
-		b.History.noteRestore(b.observation())
+		s = s.Detected(live.Restored, b.observation().Now)
 	}
+	b.known = b.known.with(s)
 	return nil
 }

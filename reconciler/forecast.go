@@ -19,7 +19,7 @@ type leaseChecker interface {
 // Plan returns what a pass would release from a judgement, and the gates against the rest. It writes nothing. Like a
 // pass, it takes over the releases that other processes have counted.
 func (r *Reconciler) Plan(ctx context.Context, j *judge.Assessment) *Plan {
-	plan := r.History.plan(j.Judgement, r.Options)
+	plan := r.plan(j.Judgement)
 	r.countInWindow(ctx, j, plan, true)
 	r.forecast(ctx, j, plan)
 	r.checkLeases(ctx, plan)
@@ -39,7 +39,7 @@ func (r *Reconciler) forecast(ctx context.Context, j *judge.Assessment, plan *Pl
 		return
 	}
 	_ = r.readReleases(ctx, j.Observation.Now) // after an error the releases of this process count
-	if text := r.History.releases.breaker(at, plan.unconfirmed+len(waits), j.Total); text != "" {
+	if text := r.Process.releases.breaker(at, plan.unconfirmed+len(waits), j.Total); text != "" {
 		for _, x := range waits {
 			x.Also = append(x.Also, Gate{Why: Breaker, Detail: text})
 		}

@@ -180,11 +180,11 @@ func TestForecast_BreakerOfWhatAwaitsConfirmation(t *testing.T) {
 	t.Run("releases of other processes count", func(t *testing.T) {
 		p := newProcess(t, quarter)
 		p.pass(0, inUseAndStale(30, 20))
-		p.History.releases = window{{At: p.next.Now, Count: 10, Of: 50}}
+		p.Process.releases = window{{At: p.next.Now, Count: 10, Of: 50}}
 		if got := gates(p.forecast(0, inUseAndStale(30, 20))); !slices.Equal(got, []Refusal{AwaitingConfirmation, Breaker}) {
 			t.Error(got)
 		}
-		p.History.releases[0].At = p.next.Now.Add(-50 * time.Minute) // not counted by then
+		p.Process.releases[0].At = p.next.Now.Add(-50 * time.Minute) // not counted by then
 		if got := gates(p.forecast(0, inUseAndStale(30, 20))); len(got) != 1 {
 			t.Error(got)
 		}

@@ -2,6 +2,7 @@ package reconciler
 
 import (
 	"fmt"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -20,20 +21,20 @@ func TestHistory_OldestStale(t *testing.T) {
 		if it.Verdict != judge.Held || !it.IsUndetermined() {
 			t.Fatalf("hour %d: %v", hour, RulingOf(it))
 		}
-		if !p.History.memory.OldestStale().IsZero() {
-			t.Errorf("hour %d: a candidate since %s", hour, p.History.memory.OldestStale())
+		if !p.Process.Known.OldestStale().IsZero() {
+			t.Errorf("hour %d: a candidate since %s", hour, p.Process.Known.OldestStale())
 		}
 	}
 	back := []Part{UsualPool, ReportingWorker(), Node("worker-2"), FreshReport("worker-2")}
 	for range 2 {
 		p.pass(4*time.Hour, back...)
-		if at := Now.Add(4 * time.Hour); !p.History.memory.OldestStale().Equal(at) {
-			t.Errorf("after the node returned the oldest candidate is of %s, want %s", p.History.memory.OldestStale(), at)
+		if at := Now.Add(4 * time.Hour); !p.Process.Known.OldestStale().Equal(at) {
+			t.Errorf("after the node returned the oldest candidate is of %s, want %s", p.Process.Known.OldestStale(), at)
 		}
 	}
 	p.pass(5*time.Hour, Node("worker-1"))
-	if !p.History.memory.OldestStale().IsZero() {
-		t.Errorf("without items the oldest candidate is of %s", p.History.memory.OldestStale())
+	if !p.Process.Known.OldestStale().IsZero() {
+		t.Errorf("without items the oldest candidate is of %s", p.Process.Known.OldestStale())
 	}
 }
 
@@ -43,7 +44,9 @@ func TestHistory_Delay(t *testing.T) {
 	delay := func(after time.Duration, parts ...Part) (d Delay, ok bool) {
 		p.pass(after, parts...)
 		it := AllocationOf(t, Judged(p.next, judge.Policy{}), "10.0.0.5")
-		return p.History.delayOf(it, p.Clock.Now().Add(3*time.Second))
+		d.Proven = it.Proven
+		d.After, ok = p.Process.Known.StandsFor(it, p.Clock.Now().Add(3*time.Second))
+		return d, ok
 	}
 	const minute = time.Minute
 	absent := []Part{UsualPool, ReportingWorker()}
@@ -68,6 +71,40 @@ func TestHistory_Delay(t *testing.T) {
 		if d, ok := delay(c.after, c.parts...); ok != c.ok || ok && d != c.want {
 			t.Errorf("%s: %v, known: %v; want %v", c.says, d, ok, c.want)
 		}
+	}
+}
+
+// The page of serve reads the result of a pass while the next ones run. With a memory that changes, that would end the
+// process: "concurrent map read and map write".
+func TestKnown_IsReadBesideLaterPasses(t *testing.T) {
+	p := newProcess(t, quarter)
+	dead := Node("worker-2", NotReadyFor(time.Minute), OutOfService)
+	parts := []Part{UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1"), dead, FreshReport("worker-1",
+		Sandbox("box-1", UsualUID))}
+	p.pass(0, append(parts, revision(100))...)
+	p.pass(time.Second, append(parts, revision(90))...) // a restore
+	a, err := p.Check(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, known := make(chan int), p.Process.Known
+	go func() {
+		n := 0
+		for range 1000 {
+			for _, it := range a.Allocations {
+				it.Age(Now)
+				again := judge.JudgeAt(a.Index(), known, nil, []netip.Addr{it.Address()})
+				n += len(a.Notes()) * len(again.Allocations[0].Evidence().Nodes)
+			}
+		}
+		done <- n
+	}()
+	for i := range 1000 {
+		p.pass(time.Duration(i)*time.Second, append(parts, revision(uint64(100+i%2)))...)
+		p.pass(time.Duration(i)*time.Second, UsualPool)
+	}
+	if n := <-done; n < 1000 {
+		t.Errorf("%d notes and nodes", n)
 	}
 }
 

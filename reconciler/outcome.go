@@ -69,13 +69,13 @@ func (r *Reconciler) Decline(out *Result) {
 
 // comparePauses compares the pauses of a pass with those of the pass before.
 func (r *Reconciler) comparePauses(o *judge.Observation, gates []Gate) {
-	before, now := r.History.pauses, map[string]string{}
+	before, now := r.Process.pauses, map[string]string{}
 	for _, g := range gates {
 		if g.Why == Paused {
 			now[g.Pool] = g.Detail
 		}
 	}
-	r.History.pauses = now
+	r.Process.pauses = now
 	compare := func(in, others map[string]string, hasEnded bool) {
 		for _, pool := range slices.Sorted(maps.Keys(in)) {
 			if _, isKnown := others[pool]; !isKnown {

@@ -64,23 +64,24 @@ type Plan struct {
 const breakerFloor = 20 // how many unconfirmed releases the breaker always allows
 
 // plan picks what may be released now: each item must pass the gates, and all unconfirmed ones the breaker.
-func (h *History) plan(j *judge.Judgement, opts Options) *Plan {
-	p := h.passGates(j, opts)
-	if text := h.releases.breaker(j.Observation.Now, p.unconfirmed, j.Total); text != "" && !opts.AllowMassRelease {
+func (r *Reconciler) plan(j *judge.Judgement) *Plan {
+	p := r.Process.Known.passGates(j, r.Options)
+	text := r.Process.releases.breaker(j.Observation.Now, p.unconfirmed, j.Total)
+	if text != "" && !r.Options.AllowMassRelease {
 		p.refuseUnconfirmed(Gate{Why: Breaker, Detail: text})
 	}
 	return p
 }
 
 // passGates is plan without the breaker. A reservation that is released with its allocation is not in the plan.
-func (h *History) passGates(j *judge.Judgement, opts Options) *Plan {
-	p := &Plan{CommonGates: h.commonGates(j)}
+func (k Known) passGates(j *judge.Judgement, opts Options) *Plan {
+	p := &Plan{CommonGates: k.commonGates(j)}
 	var unconfirmed []*judge.Item
 	for _, it := range j.StaleItems() {
 		if it.Reservation != nil && len(it.Related()) > 0 || !opts.isInScope(it) {
 			continue
 		}
-		gates := h.gatesOf(it, j.Observation, p.CommonGates, opts)
+		gates := k.gatesOf(it, j.Observation, p.CommonGates, opts)
 		switch {
 		case len(gates) > 0:
 			p.refuse(it, gates...)
@@ -95,13 +96,13 @@ func (h *History) passGates(j *judge.Judgement, opts Options) *Plan {
 }
 
 // commonGates are the gates against more than one item: pauses, and a restore of etcd.
-func (h *History) commonGates(j *judge.Judgement) (gates []Gate) {
+func (k Known) commonGates(j *judge.Judgement) (gates []Gate) {
 	if j.Observation.Paused {
 		text := fmt.Sprintf("everything is paused: the reconciler's namespace has the annotation %s, or cannot be read",
 			ippool.PausedAnnotation)
 		gates = append(gates, Gate{Why: Paused, Detail: text})
 	}
-	if text := h.restoreGate(j); text != "" {
+	if text := k.Pauses(j); text != "" {
 		gates = append(gates, Gate{Why: EtcdRestored, Detail: text})
 	}
 	for _, p := range j.Observation.Pools {
@@ -114,7 +115,7 @@ func (h *History) commonGates(j *judge.Judgement) (gates []Gate) {
 }
 
 // gatesOf returns all gates against the release of one item. The first one is the reason of the refusal.
-func (h *History) gatesOf(it *judge.Item, o *judge.Observation, common []Gate, opts Options) (gates []Gate) {
+func (k Known) gatesOf(it *judge.Item, o *judge.Observation, common []Gate, opts Options) (gates []Gate) {
 	paused := it.PausedPool()
 	for _, g := range common {
 		if g.Pool == "" || paused != nil && g.Pool == paused.Ref() {
@@ -124,7 +125,7 @@ func (h *History) gatesOf(it *judge.Item, o *judge.Observation, common []Gate, o
 	if it.Proven {
 		return gates
 	}
-	if at := h.memory.ConfirmedAt(it, o, opts.confirmAfter(it)); at.After(o.Now) {
+	if at := k.ConfirmedAt(it, o, opts.confirmAfter(it)); at.After(o.Now) {
 		gates = append(gates, Gate{Why: AwaitingConfirmation, At: at,
 			Detail: fmt.Sprintf("the verdict is confirmed at %s unless something contradicts it",
 				at.UTC().Format(time.RFC3339))})

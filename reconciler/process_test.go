@@ -25,7 +25,7 @@ func newProcess(t *testing.T, opts Options) *process {
 	p := &process{t: t}
 	opts.PodsComplete = true // most tests observe only one allocation
 	p.Reconciler = &Reconciler{Source: p, Options: opts, Clock: clocktesting.NewFakeClock(Now),
-		Log: slog.New(slog.DiscardHandler), History: NewHistory()}
+		Log: slog.New(slog.DiscardHandler), Process: &Process{}}
 	return p
 }
 
@@ -46,14 +46,14 @@ func (p *process) GetLive(context.Context, *judge.Observation, judge.LiveKeys) (
 func (p *process) pass(after time.Duration, parts ...Part) *Plan {
 	p.t.Helper()
 	p.next = Observe(append([]Part{At(Now.Add(after))}, parts...)...)
-	p.next.Past = p.History
 	p.Clock.(*clocktesting.FakeClock).SetTime(p.next.Now.Add(p.skew))
 	j, err := p.Check(p.t.Context())
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	p.saveRestore(p.t.Context(), p.next.Observation)
-	return p.History.plan(j.Judgement, p.Options)
+	p.saveRestore(p.t.Context(), p.next.Now)
+	p.next.Past = p.Process.Known
+	return p.plan(j.Judgement)
 }
 
 // restarted returns the next process, which remembers nothing.

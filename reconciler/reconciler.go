@@ -5,7 +5,7 @@
 //
 // Sources and Leases come from outside (kube, informers, snapshot), so that the live API, a folder of files and a
 // simulator run through the same code. Read reconciler.go, plan.go, change.go and executor.go, in that order.
-// history.go has the memory of a process, restored.go and restoregate.go handle restores of etcd.
+// known.go has what passes learn; packages memory and restore make it.
 package reconciler
 
 import (
@@ -30,7 +30,7 @@ type Reconciler struct {
 	// Jitter spreads a pause, so that several writers do not stay in step.
 	Jitter       func(time.Duration) time.Duration
 	Log          *slog.Logger
-	History      *History
+	Process      *Process
 	BreakerStore StateStore // shares what the breaker counts with other processes; nil for none
 	Fence        Fence      // keeps ADDs and DELs waiting after a restore of etcd; nil for none
 	RestoreStore StateStore // shares the etcd restore state with other processes; nil for none
@@ -60,9 +60,10 @@ func (r *Reconciler) Check(ctx context.Context) (*judge.Assessment, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.History.noteKnownNodes(o)
+	known := r.Process.Known
 	if err := o.PodsMissing(); err != nil && !r.Options.PodsComplete {
-		r.History.checkRevision(o) // the next pass does not show it again
+		detected, _ := known.Detect(o) // the next pass does not show it again
+		r.Process.Known = known.with(detected)
 		return nil, err
 	}
 	if r.fencedSince().Equal(fenced) { // all was read behind the fence
@@ -71,17 +72,17 @@ func (r *Reconciler) Check(ctx context.Context) (*judge.Assessment, error) {
 	if !o.Static {
 		o.Local = r.Clock.Now()
 	}
-	if k := &r.History.storedRestore; !o.Watched || !k.isRead || k.readErr != nil {
-		r.loadRestore(ctx, o)
+	if !o.Watched || !known.IsRead() {
+		known = known.with(r.loadRestore(ctx, known.State, o))
 	}
-	r.History.checkRevision(o)
-	r.History.restore.noteDoubts(o)
-	r.History.noteRestores(o) // before it is judged: a restore makes taints doubtful
-	j := judge.Assess(judge.Judge(judge.NewIndex(o, r.History, r.Options.judgePolicy()), r.History, r.Options.Overrides))
-	r.History.Remember(j.Judgement)
-	j.Restore = r.History.restoreState(j.Judgement)
-	j.Recheck = EarliestNonZero(j.Recheck, r.History.restore.nextTimeout(o.Now))
-	return j, nil
+	observed, restored := known.Observe(o)
+	known, o.Restored = known.with(observed), restored
+	a := judge.Assess(judge.Judge(judge.NewIndex(o, known, r.Options.judgePolicy()), known, r.Options.Overrides))
+	known = known.After(a.Judgement)
+	r.Process.Known = known
+	a.Restore, a.Recheck = known.Status(a.Judgement), EarliestNonZero(a.Recheck, known.NextTimeout(o.Now))
+	r.forgetRepairs(o.Now)
+	return a, nil
 }
 
 func (r *Reconciler) fencedSince() time.Time {
@@ -174,23 +175,23 @@ func (r *Reconciler) Pass(ctx context.Context, ready func(*judge.Item) bool) (*R
 		return nil, time.Time{}, err
 	}
 	took := r.Clock.Since(began)
-	r.saveRestore(ctx, j.Observation)
+	r.saveRestore(ctx, j.Observation.Now)
 	plan, done, attempts := r.releasePlanned(ctx, j, ready)
 	out := &Result{
 		Assessment: j, CommonGates: plan.CommonGates, Released: done.released, Delays: done.delays,
-		Refused: uniqueRefused(slices.Concat(done.refused, plan.Refused)), Oldest: r.History.memory.OldestStale(),
+		Refused: uniqueRefused(slices.Concat(done.refused, plan.Refused)), Oldest: r.Process.Known.OldestStale(),
 		Attempts: attempts, CheckDuration: took,
 	}
 	until := plan.Until
 	switch {
 	case r.Options.Repair && r.Options.DryRun:
-		out.Repaired, out.Unrepaired = r.History.plannedRepairs(j, r.Options)
+		out.Repaired, out.Unrepaired = r.plannedRepairs(j)
 	case r.Options.Repair:
 		repaired := r.repair(ctx, j)
 		out.Repaired, out.Unrepaired, out.ToRepair = repaired.repaired, repaired.unrepaired, repaired.remaining
 		until = EarliestNonZero(until, repaired.next)
 	}
-	r.saveRestore(ctx, j.Observation) // a second check may have detected a restore
+	r.saveRestore(ctx, j.Observation.Now) // a second check may have detected a restore
 	return out, until, nil
 }
 
@@ -198,7 +199,7 @@ func (r *Reconciler) Pass(ctx context.Context, ready func(*judge.Item) bool) (*R
 func (r *Reconciler) releasePlanned(
 	ctx context.Context, j *judge.Assessment, ready func(*judge.Item) bool,
 ) (plan *Plan, done executed, attempts int) {
-	plan = r.History.plan(j.Judgement, r.Options)
+	plan = r.plan(j.Judgement)
 	if ready != nil {
 		plan.Release = slices.DeleteFunc(plan.Release, func(it *judge.Item) bool { return !ready(it) })
 	}
@@ -220,6 +221,13 @@ func (r *Reconciler) releasePlanned(
 // EarliestNonZero returns the earlier of two times, where zero is never.
 func EarliestNonZero(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func maxTime(a, b time.Time) time.Time {
+	if b.After(a) {
 		return b
 	}
 	return a

@@ -27,7 +27,7 @@ func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 			return nil, time.Time{}, 0, err
 		}
 		if r.Options.DryRun {
-			p := r.History.planRepairs(j, r.Options)
+			p := r.planRepairs(j)
 			return &Result{Assessment: j, ToRepair: p.total, Unrepaired: p.refused}, time.Time{}, 0, nil
 		}
 		done := r.repair(ctx, j)

@@ -58,13 +58,12 @@ func (e releases) judge(todo []*change) (still checkedChanges) {
 		}
 	}
 	slices.SortFunc(addresses, netip.Addr.Compare)
-	j := judge.JudgeAt(e.x, e.History, e.Options.Overrides, slices.Compact(addresses))
+	j := judge.JudgeAt(e.x, e.known, e.Options.Overrides, slices.Compact(addresses))
 	now := map[judge.ID]*judge.Item{}
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
 		now[it.ID()] = it
 	}
-	e.History.noteRestores(j.Observation)     // this check may be the first with an agent's report
-	plan := e.History.passGates(j, e.Options) // the breaker has passed them
+	plan := e.known.passGates(j, e.Options) // the breaker has passed them
 	refused := map[judge.ID]Refused{}
 	for _, x := range plan.Refused {
 		refused[x.ID()] = x
@@ -162,8 +161,8 @@ func (e releases) finish(c *change) {
 func (e releases) noteReleased(it *judge.Item) {
 	e.out.released = append(e.out.released, it)
 	if it.Allocation != nil || len(it.Related()) == 0 { // a reservation is part of the release of its allocation
-		if d, ok := e.History.delayOf(it, e.Clock.Now()); ok {
-			e.out.delays = append(e.out.delays, d)
+		if d, ok := e.known.StandsFor(it, e.Clock.Now()); ok {
+			e.out.delays = append(e.out.delays, Delay{it.Proven, d})
 		}
 	}
 	attrs := append(it.Attrs(), "age", it.Age(e.observation().Now))

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -51,9 +50,9 @@ type repairOutcome struct {
 
 // repair repairs the findings that are due.
 func (r *Reconciler) repair(ctx context.Context, j *judge.Assessment) repairOutcome {
-	p := r.History.planRepairs(j, r.Options)
+	p := r.planRepairs(j)
 	slices.SortStableFunc(p.due, allocationsFirst)
-	r.History.repairs = p.firstFound
+	r.Process.repairs = p.firstFound
 	done := r.execute(ctx, j.Observation, p.due, true)
 	return repairOutcome{done.repaired, slices.Concat(p.refused, done.unrepaired), p.total - done.completed, p.next}
 }
@@ -107,7 +106,7 @@ func (e repairs) judge(todo []*change) (still checkedChanges) {
 			reservations = append(reservations, c.finding.Repair.Address)
 		}
 	}
-	j := judge.JudgeAt(e.x, e.History, e.Options.Overrides, slices.Concat(entries, reservations))
+	j := judge.JudgeAt(e.x, e.known, e.Options.Overrides, slices.Concat(entries, reservations))
 	found := judge.FindingsAt(j, entries, reservations)
 	for i := range found {
 		f := &found[i]
@@ -156,7 +155,7 @@ func (e repairs) finish(c *change) {
 		e.out.completed++
 	}
 	if c.hasNoPod {
-		e.History.noteRepair(e.observation().Now, f.Repair)
+		e.noteRepair(e.observation().Now, f.Repair)
 	}
 }
 
@@ -175,13 +174,13 @@ type repairPlan struct {
 }
 
 // planRepairs picks the findings that may be repaired now. It changes nothing.
-func (h *History) planRepairs(j *judge.Assessment, opts Options) *repairPlan {
-	p := h.dueRepairs(j, opts)
-	if opts.AllowMassRepair {
+func (r *Reconciler) planRepairs(j *judge.Assessment) *repairPlan {
+	p := r.dueRepairs(j)
+	if r.Options.AllowMassRepair {
 		return p
 	}
 	var refused []*change
-	p.due, refused, p.refused = h.limitRepairs(j, p.due)
+	p.due, refused, p.refused = r.limitRepairs(j, p.due)
 	for _, c := range refused {
 		if c.isDue {
 			p.firstFound[RepairKey(c.finding)] = c.first // it need not stand for a minute again
@@ -191,11 +190,11 @@ func (h *History) planRepairs(j *judge.Assessment, opts Options) *repairPlan {
 }
 
 // dueRepairs picks the findings that have stood for long enough.
-func (h *History) dueRepairs(j *judge.Assessment, opts Options) *repairPlan {
+func (r *Reconciler) dueRepairs(j *judge.Assessment) *repairPlan {
 	o, p := j.Observation, &repairPlan{firstFound: map[string]time.Time{}}
 	for i := range j.Findings {
 		f := &j.Findings[i]
-		if opts.OnlyFindings != nil && !opts.OnlyFindings(f) {
+		if r.Options.OnlyFindings != nil && !r.Options.OnlyFindings(f) {
 			continue
 		}
 		if f.Repair == nil || o.Paused || f.Repair.Pool.Paused { // a pause starts the age again
@@ -203,12 +202,12 @@ func (h *History) dueRepairs(j *judge.Assessment, opts Options) *repairPlan {
 		}
 		p.total++
 		key := RepairKey(f)
-		first, known := h.repairs[key]
+		first, known := r.Process.repairs[key]
 		if !known {
 			first = o.Now
 		}
 		at := first.Add(repairAfter)
-		isDue := opts.DryRun || !at.After(o.Now)
+		isDue := r.Options.DryRun || !at.After(o.Now)
 		if !isDue && !f.Repair.IsFenced {
 			p.firstFound[key] = first
 			p.next = EarliestNonZero(p.next, at)
@@ -224,8 +223,8 @@ func (h *History) dueRepairs(j *judge.Assessment, opts Options) *repairPlan {
 }
 
 // plannedRepairs are the findings that --repair would repair, and those that the breaker refuses.
-func (h *History) plannedRepairs(j *judge.Assessment, opts Options) ([]judge.Finding, []Unrepaired) {
-	p := h.planRepairs(j, opts)
+func (r *Reconciler) plannedRepairs(j *judge.Assessment) ([]judge.Finding, []Unrepaired) {
+	p := r.planRepairs(j)
 	found := make([]judge.Finding, 0, len(p.due))
 	for _, c := range p.due {
 		found = append(found, *c.finding)
@@ -236,30 +235,30 @@ func (h *History) plannedRepairs(j *judge.Assessment, opts Options) ([]judge.Fin
 	return found, p.refused
 }
 
-func (h *History) noteRepair(now time.Time, w *judge.Repair) {
-	if h.repairCounts == nil {
-		h.repairCounts = map[judge.NodePool]window{}
+func (r *Reconciler) noteRepair(now time.Time, w *judge.Repair) {
+	if r.Process.repairCounts == nil {
+		r.Process.repairCounts = map[judge.NodePool]window{}
 	}
 	at := judge.NodePool{Node: w.Node, Pool: w.Pool.Ref()}
-	h.repairCounts[at] = h.repairCounts[at].lastHour(now).add(now, 1, 0)
+	r.Process.repairCounts[at] = r.Process.repairCounts[at].lastHour(now).add(now, 1, 0)
 }
 
 // recentRepairs is how many allocations were written within the last hour.
-func (h *History) recentRepairs(now time.Time) map[judge.NodePool]int {
+func (r *Reconciler) recentRepairs(now time.Time) map[judge.NodePool]int {
 	count := map[judge.NodePool]int{}
-	for at, w := range h.repairCounts {
+	for at, w := range r.Process.repairCounts {
 		count[at] = w.lastHour(now).total()
 	}
 	return count
 }
 
 // forgetRepairs drops the counts that are older than an hour.
-func (h *History) forgetRepairs(now time.Time) {
-	maps.DeleteFunc(h.repairCounts, func(_ judge.NodePool, w window) bool { return len(w.lastHour(now)) == 0 })
+func (r *Reconciler) forgetRepairs(now time.Time) {
+	maps.DeleteFunc(r.Process.repairCounts, func(_ judge.NodePool, w window) bool { return len(w.lastHour(now)) == 0 })
 }
 
 // limitRepairs refuses repairs for which no pod in the API asks, where they are too many.
-func (h *History) limitRepairs(j *judge.Assessment, due []*change) (allowed, refused []*change, why []Unrepaired) {
+func (r *Reconciler) limitRepairs(j *judge.Assessment, due []*change) (allowed, refused []*change, why []Unrepaired) {
 	if len(due) == 0 {
 		return nil, nil, nil
 	}
@@ -267,12 +266,12 @@ func (h *History) limitRepairs(j *judge.Assessment, due []*change) (allowed, ref
 	for i, c := range due {
 		repairs[i] = c.finding.Repair
 	}
-	x, inPool := j.Index(), h.recentRepairs(j.Observation.Now)
+	x, inPool := j.Index(), r.recentRepairs(j.Observation.Now)
 	hasNoPod, phantoms := x.UnrequestedRepairs(repairs)
 	for at, n := range phantoms { // an earlier process may have written them
 		inPool[at] = max(inPool[at], n)
 	}
-	byNode, inAll, restored := map[string]int{}, 0, h.isRestoreRecent(j)
+	byNode, inAll, restored := map[string]int{}, 0, r.Process.Known.IsRecent(j.Judgement)
 	for at, n := range inPool {
 		byNode[at.Node] += n
 		inAll += n
@@ -291,20 +290,4 @@ func (h *History) limitRepairs(j *judge.Assessment, due []*change) (allowed, ref
 		allowed = append(allowed, c)
 	}
 	return allowed, refused, why
-}
-
-// restoreNoteFor is for how long agents report a restore of etcd (agent/restore.go, restoreNoteFor).
-const restoreNoteFor = 24 * time.Hour
-
-// isRestoreRecent reports whether etcd was restored within a day. This process must have detected it, or the agents of
-// most nodes report it: a single agent does not raise the limits.
-func (h *History) isRestoreRecent(j *judge.Assessment) bool {
-	now, r, reporters := j.Observation.Now, &h.restore, 0
-	for _, report := range j.Observation.Reports.Or(nil) {
-		if now.Sub(report.RestoreDetectedAt) <= restoreNoteFor {
-			reporters++
-		}
-	}
-	return 2*reporters > len(j.Nodes) ||
-		now.Sub(r.passDetectedAt) <= restoreNoteFor && !strings.Contains(r.Why, reportedByAgent)
 }

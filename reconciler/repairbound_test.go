@@ -64,9 +64,8 @@ func boundedRepairs(t *testing.T, parts ...Part) *repairPlan {
 	o := Observe(append(parts, func(o *Observed) { o.FencedSince = o.Now.Add(-30 * time.Second) })...)
 	o.Pools = lastOf(o.Pools, (*ippool.Pool).Ref)
 	o.Reports = o.Reports.With(lastOf(o.Reports.Or(nil), func(r *podstate.Report) string { return r.Name }))
-	p.History.checkRevision(o.Observation)
-	p.History.noteRestores(o.Observation)
-	return p.History.planRepairs(Judged(o, p.Options.Policy), p.Options)
+	p.Process.Known.State, o.Restored = p.Process.Known.Observe(o.Observation)
+	return p.planRepairs(Judged(o, p.Options.Policy))
 }
 
 const big = "10.0.0.0/16"
@@ -234,7 +233,7 @@ func TestPlanRepairs_Paused(t *testing.T) {
 		o := Observe(Pool("10.0.0.0-24", "10.0.0.0/24"), ReportingWorker(Sandbox("box-1", UsualUID, WithAddress("10.0.0.5",
 			""))), UsualPod(),
 			func(o *Observed) { o.Paused = paused })
-		plan := NewHistory().planRepairs(Judged(o, judge.Policy{}), Options{DryRun: true})
+		plan := (&Reconciler{Process: &Process{}, Options: Options{DryRun: true}}).planRepairs(Judged(o, judge.Policy{}))
 		if want := map[bool]int{false: 1}[paused]; plan.total != want || len(plan.due) != want {
 			t.Errorf("paused %v: %d are to be repaired, and %d now", paused, plan.total, len(plan.due))
 		}
@@ -248,7 +247,7 @@ func TestRepairs_SecondCheckFindsTheSame(t *testing.T) {
 	for seed := range Seeds(6000) {
 		x, o, policy := ChangedIndex(NewRandom(seed, 4))
 		all := Judged(o, policy).Findings
-		m := repairs{&executor{liveIndex: &liveIndex{Reconciler: &Reconciler{History: NewHistory()}, x: x}}}
+		m := repairs{&executor{liveIndex: &liveIndex{Reconciler: &Reconciler{}, x: x}}}
 		for i := range all {
 			f := &all[i]
 			if f.Repair == nil {

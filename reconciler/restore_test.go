@@ -58,7 +58,9 @@ func TestRestore_PausesReleases(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.pass(0, leak, report(-time.Hour), revision(100))
 		// then the Lease was busy
-		p.History.checkRevision(Observe(At(Now.Add(time.Minute)), leak, report(-time.Hour), revision(90)).Observation)
+		o := Observe(At(Now.Add(time.Minute)), leak, report(-time.Hour), revision(90)).Observation
+		detected, _ := p.Process.Known.Detect(o)
+		p.Process.Known = p.Process.Known.with(detected)
 		p.wantRefused("the next pass", EtcdRestored, p.pass(70*time.Second, leak, report(-time.Hour), revision(91)))
 	})
 	t.Run("a revision that stands still is none", func(t *testing.T) {
@@ -245,8 +247,8 @@ func TestRestore_OlderObject(t *testing.T) {
 			p := newProcess(t, atOnce)
 			p.pass(0, leak, Node("worker-2"), c.before, revision(100))
 			plan := p.pass(minute, leak, c.after, revision(200))
-			if restored := !p.History.restore.passDetectedAt.IsZero(); restored != c.restored {
-				t.Errorf("etcd was restored: %v; refused are %+v", restored, plan.Refused)
+			if at, _ := p.Process.Known.Last(); at.IsZero() == c.restored {
+				t.Errorf("etcd was restored at %s; refused are %+v", at, plan.Refused)
 			}
 			if c.restored {
 				p.wantRefused("at once", EtcdRestored, plan)

@@ -188,7 +188,7 @@ func TestRestore_NodesJoinInTurn(t *testing.T) {
 // In the pass that detects a restore every node is awaited, however young its report is: two API servers' clocks differ
 // by less than the report must be younger than the pass.
 func TestRestore_DetectingPassAwaitsEveryNode(t *testing.T) {
-	const young = minute + maxClockDifference - time.Second
+	const young = minute + judge.MaxClockDifference - time.Second
 	p := newProcess(t, atOnce)
 	both := func(after time.Duration) Part {
 		at := RenewedAt(Now.Add(after))
@@ -197,7 +197,7 @@ func TestRestore_DetectingPassAwaitsEveryNode(t *testing.T) {
 	}
 	p.pass(0, both(0), revision(100))
 	p.pass(minute, both(young), revision(90))
-	state := p.History.restoreState(Judged(p.next, judge.Policy{}).Judgement)
+	state := p.Process.Known.Status(Judged(p.next, judge.Policy{}).Judgement)
 	if got := strings.Join(state.Awaiting, ", "); got != "worker-1, worker-2" {
 		t.Errorf("awaited are %q", got)
 	}

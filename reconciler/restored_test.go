@@ -131,7 +131,7 @@ func TestRestore_MissingNode(t *testing.T) {
 		p.pass(0, leakOn(0), stale, revision(100))
 		p.pass(minute, leakOn(0), stale, revision(90))
 		p.pass(2*minute, leakOn(2*minute), stale, revision(91))
-		if due := p.History.restore.nextTimeout(Now.Add(3 * minute)); !due.Equal(Now.Add(hour + 2*minute)) {
+		if due := p.Process.Known.NextTimeout(Now.Add(3 * minute)); !due.Equal(Now.Add(hour + 2*minute)) {
 			t.Errorf("due at %s", due)
 		}
 	})
@@ -346,7 +346,7 @@ func TestRestore_OneAgentReports(t *testing.T) {
 	t.Run("of the future, by a source that has no server's clock", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.pass(2*minute, with(restoreReported("worker-2", 3*day, minute)))
-		if at, _ := p.History.LastRestore(); !at.Equal(Now.Add(2 * minute)) {
+		if at, _ := p.Process.Known.Last(); !at.Equal(Now.Add(2 * minute)) {
 			t.Errorf("dated %s", at)
 		}
 	})

@@ -1,6 +1,7 @@
 package reconciler
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
 
 func TestRestoreStore(t *testing.T) {
@@ -62,8 +64,8 @@ func TestRestoreStore(t *testing.T) {
 		}
 		s.err = errors.New("it was read again")
 		p.pass(3*minute, leakOn(2*minute), revision(92))
-		if text := p.History.storedRestore.text; text != s.text {
-			t.Errorf("it was written though nothing changed: %q", text)
+		if !p.Process.Known.IsStored() {
+			t.Error("it was written though nothing changed")
 		}
 	})
 	t.Run("is not written by a dry run", func(t *testing.T) {
@@ -155,45 +157,6 @@ func TestRestoreStore_LostWhileAwaited(t *testing.T) {
 	p.wantRefused("in the next process", EtcdRestored, p.pass(4*minute, leakBeside("silent", 0), revision(93)))
 }
 
-// A text that is too long loses the doubts first: the next process doubts everything.
-func TestRestoreStore_TooLong(t *testing.T) {
-	doubts := func(n int) map[string]string {
-		m := map[string]string{}
-		for i := range n {
-			m[fmt.Sprint("node-", i)] = strings.Repeat("x", 36)
-		}
-		return m
-	}
-	nodes := func(n int) map[string]bool {
-		m := map[string]bool{}
-		for i := range n {
-			m[fmt.Sprint("node-", i)] = true
-		}
-		return m
-	}
-	for says, c := range map[string]struct {
-		r                          restore
-		doubtsAll, keepsNodes, all bool
-	}{
-		"nothing":         {restore{Pending: nodes(2000), Taints: doubts(9)}, false, true, true},
-		"taints":          {restore{Pending: nodes(2000), Taints: doubts(5000)}, true, true, false},
-		"nodes, and both": {restore{Pending: nodes(20000), Taints: doubts(9)}, true, false, false},
-	} {
-		t.Run(says, func(t *testing.T) {
-			c.r.At = Now
-			text, err := c.r.text()
-			d, rerr := readRestore(text, Now)
-			if err != nil || rerr != nil || len(text) > longestText || !d.At.Equal(Now) {
-				t.Fatalf("%d bytes, %v, %v, %s", len(text), err, rerr, d.At)
-			}
-			if d.DoubtsAll != c.doubtsAll || (len(d.Pending) > 0) != c.keepsNodes || (len(d.Taints) > 0) != c.all {
-				t.Errorf("kept are %d nodes, %d taints, and that all are doubted: %v", len(d.Pending), len(d.Taints),
-					d.DoubtsAll)
-			}
-		})
-	}
-}
-
 // The process that wrote the store may have started after the restore, and not know a node that the backup lacks.
 func TestRestoreStore_KeepsLostNodes(t *testing.T) {
 	both := All(leakOn(0), Node("worker-2"), written("worker-2", 0))
@@ -225,6 +188,13 @@ func TestRestoreStore_KeepsLostNodes(t *testing.T) {
 	}
 }
 
+// shareLost is what a replica does that does not lead.
+func shareLost(ctx context.Context, s StateStore, now time.Time, node string) error {
+	return s.Update(ctx, func(text string) (string, error) {
+		return restore.AddLost(text, "its watches say so", now, []string{node})
+	})
+}
+
 // The process that makes the passes was started after a restore, and another one knows which node the restore has lost.
 func TestShareLost(t *testing.T) {
 	earlier := fmt.Sprintf(`{"restored":%q,"settled":true}`, Now.Add(-hour).Format(time.RFC3339))
@@ -250,7 +220,7 @@ func TestShareLost(t *testing.T) {
 			}
 			for after := 2 * minute; after <= 8*minute; after += minute {
 				if node := map[time.Duration]string{0: "worker-9", minute: "worker-8"}[after-c.when]; node != "" {
-					if err := ShareLost(t.Context(), s, "its watches say so", Now.Add(c.date), []string{node}); err != nil {
+					if err := shareLost(t.Context(), s, Now.Add(c.date), node); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -273,31 +243,18 @@ func TestShareLost(t *testing.T) {
 		settled := All(leakOn(2*minute), restoreReported("worker-1", minute, 2*minute))
 		p.wantReleased("settled", p.pass(2*minute, settled))
 		p.wantReleased("without doubts", p.pass(2*minute+time.Second, settled))
-		err := ShareLost(t.Context(), p.RestoreStore, "its watches say so", Now.Add(minute), []string{"worker-9"})
+		err := shareLost(t.Context(), p.RestoreStore, Now.Add(minute), "worker-9")
 		if err != nil {
 			t.Fatal(err)
 		}
 		watched := All(settled, func(o *Observed) { o.Watched = true })
 		p.wantReleased("before the second check", p.pass(3*minute, watched))
-		live := &liveIndex{Reconciler: p.Reconciler, first: p.next.Observation}
+		live := &liveIndex{Reconciler: p.Reconciler, first: p.next.Observation, known: p.Process.Known}
 		if err := live.refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		p.Process.Known = live.known
 		p.wantRefused("since the second check", EtcdRestored, p.pass(4*minute, watched))
-	})
-	t.Run("the text is of the backup, and is dated again", func(t *testing.T) {
-		s := &memoryStore{text: earlier}
-		err := ShareLost(t.Context(), s, "its watches say so", Now, []string{"worker-9"})
-		r, rerr := readRestore(s.text, Now)
-		if err != nil || rerr != nil || !r.At.Equal(Now) || r.IsSettled || !r.Pending["worker-9"] {
-			t.Errorf("%v, %v, kept: %s", err, rerr, s.text)
-		}
-	})
-	t.Run("of a text that is not JSON nothing is lost", func(t *testing.T) {
-		s := &memoryStore{text: "{"}
-		if err := ShareLost(t.Context(), s, "", Now, []string{"worker-9"}); err == nil || s.text != "{" {
-			t.Errorf("%v, and the text is %q", err, s.text)
-		}
 	})
 }
 

@@ -124,7 +124,7 @@ func (r *Reconciler) Breaker(ctx context.Context, j *judge.Assessment) (BreakerS
 	if err := r.readReleases(ctx, j.Observation.Now); err != nil {
 		return BreakerState{}, err
 	}
-	return r.History.releases.state(j.Observation.Now, j.Total, r.BreakerStore != nil && !r.History.isStoreForbidden), nil
+	return r.Process.releases.state(j.Observation.Now, j.Total, r.BreakerStore != nil && !r.Process.isStoreForbidden), nil
 }
 
 // readReleases takes over the releases that other processes have counted.
@@ -135,26 +135,26 @@ func (r *Reconciler) readReleases(ctx context.Context, now time.Time) error {
 // updateWindow changes the window in the BreakerStore, or that of this process where RBAC forbids the store. With isDry
 // it writes nothing.
 func (r *Reconciler) updateWindow(ctx context.Context, now time.Time, isDry bool, change func(window) window) error {
-	h := r.History
-	if r.BreakerStore != nil && !h.isStoreForbidden {
+	process := r.Process
+	if r.BreakerStore != nil && !process.isStoreForbidden {
 		err := r.BreakerStore.Update(ctx, func(kept string) (string, error) {
 			w, err := readWindow(kept, now)
 			if err != nil {
 				return "", err
 			}
-			if h.releases = change(w); isDry {
+			if process.releases = change(w); isDry {
 				return kept, nil
 			}
-			return h.releases.text()
+			return process.releases.text()
 		})
 		if !errors.Is(err, ErrForbidden) {
 			return err
 		}
-		if h.isStoreForbidden = true; !isDry || r.Options.DryRun { // a view logs nothing
+		if process.isStoreForbidden = true; !isDry || r.Options.DryRun { // a view logs nothing
 			r.Log.Warn("The breaker counts only the releases of this process: forbidden", "error", err)
 		}
 	}
-	h.releases = change(h.releases.lastHour(now))
+	process.releases = change(process.releases.lastHour(now))
 	return nil
 }
 

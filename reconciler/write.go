@@ -118,10 +118,10 @@ func (e *executor) patchPools(ctx context.Context, h *hold, changes []*change, w
 			c.notePatch(errs[i])
 		}
 		if errs[i] == nil {
-			e.History.noteVersion(after[i])
 			written.Pools[p.NamespacedName] = after[i]
 		}
 	}
+	e.known.State = e.known.WithVersions(written.Pools)
 }
 
 // patchPool removes allocations from a pool or writes some into it, and returns the pool after the write. A pool that

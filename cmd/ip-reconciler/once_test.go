@@ -75,7 +75,7 @@ func TestMakePass_ClusterThatCannotBeRead(t *testing.T) {
 	} {
 		var logs bytes.Buffer
 		r := &reconciler.Reconciler{Source: unreachable{}, Clock: clock.RealClock{},
-			Log: slog.New(slog.NewTextHandler(&logs, nil)), History: reconciler.NewHistory()}
+			Log: slog.New(slog.NewTextHandler(&logs, nil)), Process: &reconciler.Process{}}
 		if code := makePass(c.ctx, r); code != c.code || !strings.Contains(logs.String(), c.says) {
 			t.Errorf("exit code %d, want %d and %q:\n%s", code, c.code, c.says, logs.String())
 		}

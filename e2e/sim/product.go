@@ -84,7 +84,7 @@ func (s *Simulation) startReplica(i int) {
 		return
 	}
 	r.restored = func() time.Time {
-		at, _ := rec.History.LastRestore()
+		at, _ := rec.Process.Known.Last()
 		return at
 	}
 	rec.Leases, rec.BreakerStore, rec.RestoreStore, rec.PassStore = cluster, cluster.BreakerStore(),
@@ -121,7 +121,7 @@ func (s *Simulation) reconciler(as *client, identity string) (*kube.Cluster, *re
 		return nil, nil, err
 	}
 	return cluster, &reconciler.Reconciler{
-		Options: s.options(), Clock: clock.RealClock{}, Jitter: s.jitter(), Log: log, History: reconciler.NewHistory(),
+		Options: s.options(), Clock: clock.RealClock{}, Jitter: s.jitter(), Log: log, Process: &reconciler.Process{},
 		Source: cluster, OnOutcome: as.checkRecord,
 	}, nil
 }

@@ -182,7 +182,7 @@ func evidence() []Mutant {
 			Tests: "TestOneNodeDoesNotSpeakForAnother",
 			Old:   `x.isDead(r.Name)`,
 			New:   `(x.isDead(r.Name) || x.nodes[r.Name] != nil && x.nodes[r.Name].BootID != r.BootID)`},
-		{Fault: "A network-status of the backup is believed", Decl: "History.DoubtsStatus",
+		{Fault: "A network-status of the backup is believed", Decl: "State.DoubtsStatus",
 			Tests: "TestRestore_StatusOfTheBackup",
 			Old:   `return !detected.IsZero() &&`, New: `return false &&`},
 		{Fault: "A reservation of yesterday is not waited for", Decl: "judging.evidenceOnLone",

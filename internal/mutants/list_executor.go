@@ -34,10 +34,11 @@ func executor() []Mutant {
 			New:   `append(need.Pools, c.poolNames()...)`},
 		{Fault: "A restore that the live read shows is not noted", Decl: "liveIndex.read",
 			Tests: "TestRun_SecondCheckDetectsRestore",
-			Old: `b.History.noteRestore(b.observation())
-	}
-	return nil`, New: `}
-	return nil`},
+			Old:   `s = s.Detected(live.Restored, b.observation().Now)`, New: ``},
+		{Fault: "What a second check has learned is forgotten", Decl: "Reconciler.execute",
+			Tests: "TestRun_SecondCheckDetectsRestore",
+			Old: `r.Process.Known = live.known
+`, New: ``},
 		{Fault: "Reports and Nodes of long ago do for the second check", Decl: "liveIndex.refresh",
 			Tests: "TestRelease_WhatHappensInBetween",
 			Old:   `b.Clock.Since(b.refreshedAt) < refreshEvery {`, New: `true {`},

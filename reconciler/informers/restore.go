@@ -10,7 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
 
 // watchRestores detects restores of etcd, and shares what they have lost once the rebuilt caches have listed all. Where
@@ -34,8 +35,8 @@ func (s *Source) shareLost(ctx context.Context) (isDone bool) {
 	if !isNew || len(lost) == 0 {
 		return true
 	}
-	err := reconciler.ShareLost(ctx, s.RestoreStore(), why, now, lost)
-	isForbidden := errors.Is(err, reconciler.ErrForbidden)
+	err := s.RestoreStore().Update(ctx, func(text string) (string, error) { return restore.AddLost(text, why, now, lost) })
+	isForbidden := errors.Is(err, apply.ErrForbidden)
 	if isForbidden {
 		s.log.Warn("Cannot persist the nodes that an etcd restore has lost: forbidden", "nodes", lost, "error", err)
 	} else if err != nil { // a second later it is tried again

@@ -34,7 +34,7 @@ func cluster(n int, reservations bool) *Observed {
 	random := rand.New(rand.NewPCG(1, 2))
 	nodes := max(n/perNode, 1)
 	o := Observe()
-	o.Past, o.Pods = reconciler.NewHistory(), make(map[types.NamespacedName]*podstate.Pod, n)
+	o.Past, o.Pods = reconciler.Known{}, make(map[types.NamespacedName]*podstate.Pod, n)
 	old := metav1.NewTime(Now.Add(-time.Hour))
 	var list []*ippool.Reservation
 	var namespaces []string

@@ -242,9 +242,6 @@ func (x *judging) evidenceOnLone(it *Item, readings []nameReading) Evidence {
 // Index is the index that was judged.
 func (j *Judgement) Index() *Index { return j.x }
 
-// SetPast replaces what is known of earlier observations, by which evidence is gathered again: see Item.Evidence.
-func (j *Judgement) SetPast(past Past) { j.past = past }
-
 // StaleItems are the allocations and reservations that are Stale.
 func (j *Judgement) StaleItems() []*Item {
 	return slices.DeleteFunc(slices.Concat(j.Allocations, j.Reservations),

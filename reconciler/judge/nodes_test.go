@@ -22,9 +22,7 @@ func nodesIn(t *testing.T, parts ...Part) []string {
 func afterPassOver(parts ...Part) Part {
 	return func(o *Observed) {
 		before := Observe(append([]Part{At(Now.Add(-time.Hour))}, parts...)...)
-		h := reconciler.NewHistory()
-		h.Remember(Judged(before, judge.Policy{}).Judgement)
-		o.Past = h
+		o.Past = reconciler.Known{}.After(Judged(before, judge.Policy{}).Judgement)
 	}
 }
 
@@ -390,14 +388,14 @@ func TestTheNodesOfAllEarlierPodsOfTheNameAreAsked(t *testing.T) {
 	nodes := All(Node("worker-1"), Node("worker-2"), Node("worker-3"), FreshReport("worker-2"))
 	ended := All(UsualPool, nodes, FreshReport("worker-3", Gone("box-1", UsualUID)))
 	seen := func(o *Observed) {
-		h := reconciler.NewHistory()
+		var known reconciler.Known
 		for i, node := range []string{"worker-1", "worker-2"} {
 			before := Observe(At(Now.Add(time.Duration(i-2)*time.Minute)), UsualPool, nodes, UsualPod(OnNode(node),
 				UID(fmt.Sprint("uid-", i))))
-			before.Past = h
-			h.Remember(Judged(before, judge.Policy{}).Judgement)
+			before.Past = known
+			known = known.After(Judged(before, judge.Policy{}).Judgement)
 		}
-		o.Past = h
+		o.Past = known
 	}
 	expectVerdict(t, decision{judge.Held, judge.NoFreshReportReason, false}, ended, seen)
 	expectVerdict(t, decision{judge.Stale, judge.PodGone, false}, ended, FreshReport("worker-1"), seen)

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -94,8 +95,8 @@ func TestAGonePodThatWasObservedElsewhereIsNotHeldByAnotherNode(t *testing.T) {
 		t.Run(c.says, func(t *testing.T) {
 			o := Observe(append([]Part{UsualPool}, c.parts...)...)
 			first := RulingOf(AllocationOf(t, Judged(o, judge.Policy{}), "10.0.0.5")) // the pass that finds it gone
-			if remembered, isHistory := o.Past.(interface{ Remember(*judge.Judgement) }); isHistory {
-				remembered.Remember(Judged(o, judge.Policy{}).Judgement)
+			if known, isKnown := o.Past.(reconciler.Known); isKnown {
+				o.Past = known.After(Judged(o, judge.Policy{}).Judgement)
 			}
 			if got := RulingOf(AllocationOf(t, Judged(o, judge.Policy{}), "10.0.0.5")); got != c.want || first != c.want {
 				t.Errorf("got %v and then %v, want %v", first, got, c.want)

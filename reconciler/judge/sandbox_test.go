@@ -169,23 +169,19 @@ func TestMissingNodes(t *testing.T) {
 
 func TestWhetherThereAreAgents(t *testing.T) {
 	sawReports := func(o *Observed) {
-		h := reconciler.NewHistory()
-		h.Remember(Judged(Observe(FreshReport("worker-1")), judge.Policy{}).Judgement)
-		o.Past = h
+		o.Past = reconciler.Known{}.After(Judged(Observe(FreshReport("worker-1")), judge.Policy{}).Judgement)
 	}
 	sawReportsOnce := func(o *Observed) {
 		sawReports(o)
 		for range 2 {
 			none := Observe()
 			none.Past = o.Past
-			o.Past.(*reconciler.History).Remember(Judged(none, judge.Policy{}).Judgement)
+			o.Past = o.Past.(reconciler.Known).After(Judged(none, judge.Policy{}).Judgement)
 		}
 	}
 	unreadable := ReportsUnknown("forbidden")
 	sawNone := func(o *Observed) {
-		h := reconciler.NewHistory()
-		h.Remember(Judged(Observe(), judge.Policy{}).Judgement)
-		o.Past = h
+		o.Past = reconciler.Known{}.After(Judged(Observe(), judge.Policy{}).Judgement)
 	}
 	worker := Node("worker-1")
 	expectStates(t, []stateCase{

@@ -304,12 +304,12 @@ func expectKept(t *testing.T, parts ...Part) {
 // afterPassesOver has earlier passes over the same things, every ten minutes from so long ago on.
 func afterPassesOver(ago time.Duration, parts ...Part) Part {
 	return func(o *Observed) {
-		h := reconciler.NewHistory()
-		o.Past = h
+		var known reconciler.Known
 		for ; ago > 0; ago -= 10 * time.Minute {
 			before := Observe(append([]Part{At(Now.Add(-ago))}, parts...)...)
-			before.Past = h
-			h.Remember(Judged(before, judge.Policy{}).Judgement)
+			before.Past = known
+			known = known.After(Judged(before, judge.Policy{}).Judgement)
 		}
+		o.Past = known
 	}
 }

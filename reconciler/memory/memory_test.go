@@ -88,39 +88,6 @@ func TestMemory_SharesWhatIsUnchanged(t *testing.T) {
 	}
 }
 
-// The page of serve reads the result of a pass while the next ones run. With a memory that changes, that would end the
-// process: "concurrent map read and map write".
-func TestMemory_IsReadBesideLaterPasses(t *testing.T) {
-	var m Memory
-	pass := func(parts ...Part) *judge.Judgement {
-		j := m.judged(Observe(parts...), judge.Policy{})
-		m = m.Next(j)
-		return j
-	}
-	parts := []Part{UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1"), FreshReport("worker-1",
-		Sandbox("box-1", UsualUID))}
-	pass(parts...)
-	j := pass(parts...)
-	done := make(chan int)
-	go func() {
-		n := 0
-		for range 1000 {
-			for _, it := range j.Allocations {
-				it.Age(Now)
-				n += len(it.Evidence().Nodes)
-			}
-		}
-		done <- n
-	}()
-	for range 1000 {
-		pass(parts...)
-		pass(UsualPool)
-	}
-	if n := <-done; n != 1000 {
-		t.Errorf("evidence names %d nodes", n)
-	}
-}
-
 // Two thousand pods start, leak and end.
 func TestMemory_ForgetsMissingItems(t *testing.T) {
 	var m Memory

@@ -1,9 +1,3 @@
-// Package restore decides when whereabouts' ADDs and DELs must wait after a restore of etcd.
-//
-// The API server's answers, reports of restores and the results of full passes come in. Out go calls of the Fence,
-// requests for full passes, and Events. Package serve makes logs, metrics and Kubernetes Events of these.
-//
-// Read fence.go first, then guard.go and guardrun.go.
 package restore
 
 import (

@@ -201,7 +201,7 @@ func servingAt(t *testing.T, cron string, c *cluster, opts reconciler.Options, t
 		opts.PodsComplete = true // most clusters have no pods
 		full := &reconciler.Reconciler{
 			Source: view{c, true}, Leases: c, BreakerStore: c, Options: opts, Clock: clock.RealClock{}, Log: log,
-			Jitter: func(d time.Duration) time.Duration { return d }, History: reconciler.NewHistory(),
+			Jitter: func(d time.Duration) time.Duration { return d }, Process: &reconciler.Process{},
 		}
 		quick := *full
 		quick.Source = view{c, false}

@@ -28,7 +28,7 @@ func TestMetrics_NextPass(t *testing.T) {
 			t.Fatal(err)
 		}
 		recorder.ScheduleChanged(schedule.Status{Expression: "30 4 * * *"})
-		out := passOver(t, reconciler.NewHistory())
+		out := passOver(t, &reconciler.Process{})
 		for day := range 3 {
 			time.Sleep(time.Until(next) + time.Minute) // the duration of the pass
 			if d := overdue(); d < 0 || d > time.Hour {

@@ -54,15 +54,11 @@ func leasesOf(out *reconciler.Result) map[string][]string {
 	return ippool.LeasesOf(pools)
 }
 
-// show hands over a result. It may be read beside later passes, so it gets a History that they do not change.
+// show hands over a result, which may be read beside later passes: they change nothing that it has.
 func (s *Server) show(out *reconciler.Result, err error) {
-	if s.OnPass == nil {
-		return
+	if s.OnPass != nil {
+		s.OnPass(out, err)
 	}
-	if err == nil {
-		out.SetPast(s.Full.History.Copy())
-	}
-	s.OnPass(out, err)
 }
 
 // makeCachePass makes a pass that observes the watch caches.
@@ -156,7 +152,7 @@ func (s *Server) backOff(out *reconciler.Result, start time.Time) {
 // handleRestore rebuilds the caches and raises the fence after a new restore of etcd. For the first pass of a process,
 // an earlier restore is new only if it pauses releases.
 func (s *Server) handleRestore(out *reconciler.Result) {
-	when, evidence := s.Full.History.LastRestore()
+	when, evidence := s.Full.Process.Known.Last()
 	isKnown := !when.After(s.lastRestore.Add(restore.SameRestoreWithin))
 	if !s.hasPassed {
 		isFenced := s.Guard != nil && s.Guard.IsFenced() // this process has detected it, too

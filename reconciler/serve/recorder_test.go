@@ -28,14 +28,14 @@ func newRecorder(log *strings.Builder) *Recorder {
 }
 
 // passOver makes a pass over pools that confirms nothing.
-func passOver(t *testing.T, history *reconciler.History, pools ...*ippool.Pool) *reconciler.Result {
+func passOver(t *testing.T, process *reconciler.Process, pools ...*ippool.Pool) *reconciler.Result {
 	t.Helper()
 	c := newCluster()
 	for _, p := range pools {
 		c.pools[p.Name] = p
 	}
 	r := &reconciler.Reconciler{Source: view{c, true}, Leases: c, Clock: clock.RealClock{},
-		Log: slog.New(slog.DiscardHandler), History: history,
+		Log: slog.New(slog.DiscardHandler), Process: process,
 		Options: reconciler.Options{ConfirmAfter: time.Hour, PodsComplete: true}}
 	out, _, err := r.Pass(context.Background(), nil)
 	if err != nil {
@@ -47,17 +47,17 @@ func passOver(t *testing.T, history *reconciler.History, pools ...*ippool.Pool) 
 func TestRecorder_LogsEachFactOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
-		recorder, history := newRecorder(&log), reconciler.NewHistory()
+		recorder, process := newRecorder(&log), &reconciler.Process{}
 		var pools []*ippool.Pool
 		for n := range 100 { // each has a Stale and a Held allocation, and a finding
 			cidr := fmt.Sprintf("10.0.%d.0/24", n)
 			pools = append(pools, aPool(strings.ReplaceAll(cidr, "/", "-"), cidr, "default/gone", "no podref"))
 		}
-		recorder.record(passOver(t, history, pools...))
+		recorder.record(passOver(t, process, pools...))
 		size := log.Len()
 		for range 3 {
 			time.Sleep(observeEvery)
-			recorder.record(passOver(t, history, pools...))
+			recorder.record(passOver(t, process, pools...))
 		}
 		if log.Len() != size {
 			t.Fatalf("logged again: %s", log.String()[size:])
@@ -66,7 +66,7 @@ func TestRecorder_LogsEachFactOnce(t *testing.T) {
 			t.Errorf("%d allocations were logged as Held", n)
 		}
 		time.Sleep(forgetAfter + time.Second)
-		recorder.record(passOver(t, history))
+		recorder.record(passOver(t, process))
 		if n := len(recorder.held) + len(recorder.facts); n > 1 { // a note
 			t.Errorf("remembers %d facts of nothing: %v", n, recorder.facts)
 		}
@@ -105,7 +105,7 @@ func TestRecorder_LogsEachErrorOnce(t *testing.T) {
 func TestRecorder_LogsPendingNodesOnceAMinute(t *testing.T) {
 	var log strings.Builder
 	recorder := newRecorder(&log)
-	out := passOver(t, reconciler.NewHistory())
+	out := passOver(t, &reconciler.Process{})
 	passAt := func(after time.Duration, awaited ...string) (lines int) {
 		before := strings.Count(log.String(), "level=ERROR")
 		out.Observation.Now = out.Observation.Now.Add(after)
@@ -147,7 +147,7 @@ func TestRecorder_LogsPendingNodesOnceAMinute(t *testing.T) {
 func TestRecorder_MassRepair(t *testing.T) {
 	var log strings.Builder
 	recorder := newRecorder(&log)
-	out := passOver(t, reconciler.NewHistory())
+	out := passOver(t, &reconciler.Process{})
 	for _, ip := range []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"} {
 		f := judge.Finding{Kind: judge.Unrecorded, IP: ip, Pool: "kube-system/p"}
 		u := reconciler.Unrepaired{Finding: f, Why: reconciler.Breaker, Detail: "too many of worker-1"}

@@ -126,7 +126,7 @@ func TestRestore_DetectedByTheSecondCheck(t *testing.T) {
 		c.has("10.1.0.0-24", "10.1.0.0/24")
 		s.Requests.CachePass()
 		c.sleep(time.Second)
-		restored, _ := s.Full.History.LastRestore()
+		restored, _ := s.Full.Process.Known.Last()
 		if restored.IsZero() || len(c.rebuilds) != 1 || len(c.cachePasses) != 1 || len(c.patches) != 0 {
 			t.Errorf("restored at %s, rebuilds %q, %d cache passes, patches %v",
 				restored, c.rebuilds, len(c.cachePasses), c.patches)

@@ -28,7 +28,7 @@ import (
 
 // Config has the parts of a Server.
 type Config struct {
-	// Full observes by quorum, Quick by the watch caches. They share their History, which one goroutine uses.
+	// Full observes by quorum, Quick by the watch caches. They share their Process.
 	Full, Quick *reconciler.Reconciler
 	Caches      Caches
 	Schedule    *schedule.Schedule

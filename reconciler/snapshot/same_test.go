@@ -68,13 +68,13 @@ func TestJudging_SaysTheSameAgain(t *testing.T) {
 func sayPasses(t *testing.T, w io.Writer, seed uint64) {
 	c := NewRandom(seed, 77)
 	o, policy := ObserveDistinct(c.Cluster()), c.Policy()
-	past := reconciler.NewHistory()
+	var known reconciler.Known
 	for range 3 {
-		j := judge.Assess(judge.Judge(judge.NewIndex(o.Observation, past, policy), past, nil))
+		j := judge.Assess(judge.Judge(judge.NewIndex(o.Observation, known, policy), known, nil))
 		say(t, w, j.Judgement)
 		fmt.Fprintf(w, "%+v\n", j.Summary())
 		fmt.Fprintln(w, DescribeFindings(j.Findings), j.Notes())
-		past.Remember(j.Judgement)
+		known = known.After(j.Judgement)
 		_, o = c.Changes(o)
 	}
 }

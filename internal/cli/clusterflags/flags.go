@@ -106,7 +106,7 @@ func (o *Flags) Reconciler(log *slog.Logger) (_ *reconciler.Reconciler, err erro
 		return nil, fmt.Errorf("--agent-nodes %q: must be a label selector, for example kubernetes.io/os=linux", o.agentNodes)
 	}
 	return &reconciler.Reconciler{
-		Options: o.Options, Clock: clock.RealClock{}, Jitter: jitter, Log: log, History: reconciler.NewHistory(),
+		Options: o.Options, Clock: clock.RealClock{}, Jitter: jitter, Log: log, Process: &reconciler.Process{},
 	}, nil
 }
 

@@ -28,7 +28,7 @@ var update = flag.Bool("update", false, "write testdata/screens.txt")
 func planned(t testing.TB, parts ...Part) *view.CheckReport {
 	t.Helper()
 	r := &reconciler.Reconciler{Options: reconciler.Options{ConfirmAfter: 15 * time.Minute},
-		History: reconciler.NewHistory()}
+		Process: &reconciler.Process{}}
 	j := Judged(Observe(parts...), judge.Policy{})
 	return view.NewCheckReport(view.PlannedResult(j, r.Plan(t.Context(), j)), view.Filter{})
 }

@@ -75,12 +75,11 @@ func sound() *Probe {
 
 // observed replaces what was judged.
 func (p *Probe) observed(parts ...Part) {
-	r := &reconciler.Reconciler{History: reconciler.NewHistory(),
+	r := &reconciler.Reconciler{Process: &reconciler.Process{},
 		Options: reconciler.Options{ConfirmAfter: 15 * time.Minute}}
 	o := Observe(parts...)
-	o.Past = r.History
 	p.Assessment = Judged(o, judge.Policy{})
-	r.History.Remember(p.Judgement)
+	r.Process.Known = r.Process.Known.After(p.Judgement)
 	p.pools = usage.Of(p.Assessment)
 	p.Plan = r.Plan(nil, p.Assessment) //nolint:staticcheck // nothing is asked for
 }

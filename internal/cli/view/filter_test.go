@@ -31,7 +31,7 @@ func several() *judge.Assessment {
 func ofCheck(t *testing.T, f Filter) *CheckReport {
 	t.Helper()
 	r := &reconciler.Reconciler{Options: reconciler.Options{ConfirmAfter: 15 * time.Minute},
-		History: reconciler.NewHistory()}
+		Process: &reconciler.Process{}}
 	j := several()
 	return NewCheckReport(PlannedResult(j, r.Plan(t.Context(), j)), f)
 }

@@ -1,0 +1,41 @@
+package reconciler
+
+import (
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/memory"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
+)
+
+// Known is what the passes of one process have learned, as a value. It is a judge.Past, which a judgement keeps.
+type Known struct {
+	memory.Memory
+	restore.State
+}
+
+// with is Known with another State. What stood before a restore has not waited.
+func (k Known) with(s restore.State) Known {
+	if s.IsNewerThan(k.State) {
+		k.Memory = k.Unconfirmed()
+	}
+	k.State = s
+	return k
+}
+
+// After is Known after a full pass.
+func (k Known) After(j *judge.Judgement) Known { return Known{k.Next(j), k.Settle(j)} }
+
+// Process is what a process keeps from one pass for the next. Its Reconcilers share it, and one goroutine uses it. It
+// is empty after a start, which makes releases slower and never wrong.
+type Process struct {
+	Known            Known
+	releases         window               // what the breaker counted last
+	isStoreForbidden bool                 // RBAC forbids the BreakerStore
+	repairs          map[string]time.Time // when each waiting finding was found first, by RepairKey
+	repairCounts     map[judge.NodePool]window
+	pauses           map[string]string // the pauses of the last pass in words, by pool
+}
+
+// NodeQuarantine is how long a Node object must be missing before that counts, whatever --confirm-after says.
+const NodeQuarantine = memory.NodeQuarantine

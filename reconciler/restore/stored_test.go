@@ -1,0 +1,65 @@
+package restore
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+)
+
+// A text that is too long loses the doubts first: the next process doubts everything.
+func TestState_TextTooLong(t *testing.T) {
+	doubts := func(n int) map[string]string {
+		m := map[string]string{}
+		for i := range n {
+			m[fmt.Sprint("node-", i)] = strings.Repeat("x", 36)
+		}
+		return m
+	}
+	nodes := func(n int) map[string]bool {
+		m := map[string]bool{}
+		for i := range n {
+			m[fmt.Sprint("node-", i)] = true
+		}
+		return m
+	}
+	for says, c := range map[string]struct {
+		r                          last
+		doubtsAll, keepsNodes, all bool
+	}{
+		"nothing":         {last{Pending: nodes(2000), Taints: doubts(9)}, false, true, true},
+		"taints":          {last{Pending: nodes(2000), Taints: doubts(5000)}, true, true, false},
+		"nodes, and both": {last{Pending: nodes(20000), Taints: doubts(9)}, true, false, false},
+	} {
+		t.Run(says, func(t *testing.T) {
+			c.r.At = Now
+			text, err := c.r.text()
+			d, rerr := parse(text, Now)
+			if err != nil || rerr != nil || len(text) > longestText || !d.At.Equal(Now) {
+				t.Fatalf("%d bytes, %v, %v, %s", len(text), err, rerr, d.At)
+			}
+			if d.DoubtsAll != c.doubtsAll || (len(d.Pending) > 0) != c.keepsNodes || (len(d.Taints) > 0) != c.all {
+				t.Errorf("kept are %d nodes, %d taints, and that all are doubted: %v", len(d.Pending), len(d.Taints),
+					d.DoubtsAll)
+			}
+		})
+	}
+}
+
+func TestAddLost(t *testing.T) {
+	t.Run("the text is of the backup, and is dated again", func(t *testing.T) {
+		earlier := fmt.Sprintf(`{"restored":%q,"settled":true}`, Now.Add(-time.Hour).Format(time.RFC3339))
+		text, err := AddLost(earlier, "its watches say so", Now, []string{"worker-9"})
+		r, rerr := parse(text, Now)
+		if err != nil || rerr != nil || !r.At.Equal(Now) || r.IsSettled || !r.Pending["worker-9"] {
+			t.Errorf("%v, %v, kept: %s", err, rerr, text)
+		}
+	})
+	t.Run("of a text that is not JSON nothing is lost", func(t *testing.T) {
+		if text, err := AddLost("{", "", Now, []string{"worker-9"}); err == nil || text != "{" {
+			t.Errorf("%v, and the text is %q", err, text)
+		}
+	})
+}
