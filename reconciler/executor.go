@@ -389,6 +389,10 @@ func (b *liveIndex) read(ctx context.Context, need judge.LiveKeys) error {
 	if live.Restored != "" {
 		s = s.Detected(live.Restored, b.observation().Now)
 	}
-	b.known = b.known.with(s)
+	next := b.known.with(s)
+	if s.IsNewerThan(b.known.State) { // what the restore may have brought back proves nothing now
+		b.x = b.x.WithDoubts(next)
+	}
+	b.known = next
 	return nil
 }

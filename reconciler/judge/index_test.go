@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -93,5 +94,33 @@ func TestARecheckAllocatesByWhatIsAskedAndNotByTheCluster(t *testing.T) {
 	}
 	if small, large := cost(perPool/5), cost(2*perPool); large > small+2048 {
 		t.Errorf("%d bytes among %d, %d among %d", small, perPool/5, large, 2*perPool)
+	}
+}
+
+// doubting has the doubts of a process that has just detected a restore of etcd.
+type doubting struct{ judge.Doubts }
+
+func (doubting) SawReports() bool                { return false }
+func (doubting) Expected() map[string]time.Time  { return nil }
+func (doubting) DoubtsTaint(*podstate.Node) bool { return true }
+func (doubting) DoubtsStatus(time.Time) bool     { return true }
+
+// A live read may be the first that shows a restore: a taint of the backup then proves nothing in the same check.
+func TestIndex_WithDoubts(t *testing.T) {
+	o := Observe(UsualPool, UsualPod(), Node("worker-1", NotReadyFor(time.Hour), OutOfService))
+	live := &judge.Live{Now: o.Now, Pods: map[types.NamespacedName]*podstate.Pod{PodName("web-9"): {}}}
+	x := judge.NewIndex(o.Observation, nil, judge.Policy{AgentsRequired: true}).With(live)
+	judged := func(x *judge.Index) *judge.Item {
+		return judge.JudgeAt(x, nil, nil, []netip.Addr{netip.MustParseAddr("10.0.0.5")}).Allocations[0]
+	}
+	if it := judged(x); it.Verdict != judge.Stale {
+		t.Fatalf("on a node that is out of service it is %s, %s", it.Verdict, it.Reason)
+	}
+	x = x.WithDoubts(doubting{})
+	if it := judged(x); it.Verdict == judge.Stale {
+		t.Errorf("by a taint in doubt it is %s, %s", it.Verdict, it.Reason)
+	}
+	if x.Observation().Pods[PodName("web-9")] == nil {
+		t.Error("the live read is forgotten")
 	}
 }

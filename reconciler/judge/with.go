@@ -45,9 +45,7 @@ func (x *Index) With(live *Live) *Index {
 	o.Pools = withPools(o.Pools, live.Pools)
 	y.live.claims = mergeMaps(x.live.claims, live.IPAMClaims)
 	if x.needsRebuild(live) {
-		z := NewIndex(y.Observation(), x.doubts, x.policy)
-		z.live.claims = y.live.claims
-		return z
+		return y.WithDoubts(x.doubts)
 	}
 	if len(live.Pools) > 0 {
 		y.setPools(x.poolsWith(live.Pools))
@@ -55,6 +53,13 @@ func (x *Index) With(live *Live) *Index {
 	y.live.podsByAddress = y.changedCarriers()
 	y.unreadSandboxes, y.unreadPods = y.findUnread(), y.findUnreadPods(y.podsInOrder())
 	return &y
+}
+
+// WithDoubts is the index of the same objects, with other doubts about them.
+func (x *Index) WithDoubts(doubts Doubts) *Index {
+	z := NewIndex(x.Observation(), doubts, x.policy)
+	z.live.claims = x.live.claims
+	return z
 }
 
 // poolsWith are the pools, of which live ones of the same range replace others.
