@@ -19,6 +19,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
 
 func carrying(ip string) func(*corev1.Pod) {
@@ -35,7 +36,7 @@ func aNode(version string, ready corev1.ConditionStatus) *corev1.Node {
 
 func aNamespace(version, paused, acknowledged string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", ResourceVersion: version,
-		Annotations: map[string]string{ippool.PausedAnnotation: paused, judge.AcknowledgedAnnotation: acknowledged}}}
+		Annotations: map[string]string{ippool.PausedAnnotation: paused, restore.AcknowledgedAnnotation: acknowledged}}}
 }
 
 func TestObserve_AnnotationsOfTheNamespace(t *testing.T) {

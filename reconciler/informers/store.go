@@ -29,8 +29,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/lean"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
 
 // store is the TransformingStore of a Reflector. The Source's mu guards all fields except kind.
@@ -391,7 +391,7 @@ type namespaceSettings struct {
 }
 
 func readNamespaceSettings(n *corev1.Namespace) namespaceSettings {
-	return namespaceSettings{ippool.Pauses(n.Annotations), judge.Acknowledged(n.Annotations)}
+	return namespaceSettings{ippool.Pauses(n.Annotations), restore.Acknowledged(n.Annotations)}
 }
 
 // report is a SandboxReport with its hash, or the error of parsing it.

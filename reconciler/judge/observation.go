@@ -45,7 +45,7 @@ type Observation struct {
 	Watched bool
 	// Paused: an operator paused all releases.
 	Paused bool
-	// Acknowledged is the time of AcknowledgedAnnotation; zero for none.
+	// Acknowledged is the time up to which an operator has acknowledged restores of etcd; zero for none.
 	Acknowledged time.Time
 	// Revision is etcd's revision at which the pools were listed; 0 if unknown.
 	Revision uint64

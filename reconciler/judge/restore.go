@@ -6,16 +6,6 @@ import (
 	"time"
 )
 
-// AcknowledgedAnnotation on the reconciler's namespace ends the wait for nodes after restores of etcd up to its RFC
-// 3339 time.
-const AcknowledgedAnnotation = "ip-reconcile.dev/restore-acknowledged"
-
-// Acknowledged is the time of AcknowledgedAnnotation; zero for none.
-func Acknowledged(annotations map[string]string) time.Time {
-	t, _ := time.Parse(time.RFC3339, annotations[AcknowledgedAnnotation])
-	return t
-}
-
 // RestoreState is the state of the last restore of etcd. Pods that the API has lost may still run, and only the agents
 // report them.
 type RestoreState struct {
@@ -30,7 +20,7 @@ type RestoreState struct {
 // Complete reports whether releases do not wait for a restore; nil is no restore.
 func (s *RestoreState) Complete() bool { return s == nil || len(s.Awaiting) == 0 }
 
-// Date is when etcd was restored, as AcknowledgedAnnotation takes it.
+// Date is when etcd was restored, as the annotation that acknowledges it takes it.
 func (s *RestoreState) Date() string { return s.Restored.UTC().Format(time.RFC3339) }
 
 // Text says why releases are paused, "" if they are not.

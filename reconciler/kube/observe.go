@@ -19,6 +19,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
 
 var (
@@ -164,7 +165,7 @@ func (c *Cluster) readPause(ctx context.Context, o *reading) {
 				o.warn("namespace %s: the annotation %s=%q is neither true nor false; releases are paused",
 					c.Namespace, ippool.PausedAnnotation, value)
 			}
-			o.Acknowledged = judge.Acknowledged(ns.Annotations)
+			o.Acknowledged = restore.Acknowledged(ns.Annotations)
 		}
 		return err
 	})
@@ -176,7 +177,7 @@ func (c *Cluster) readPause(ctx context.Context, o *reading) {
 			what = "a pause of everything is ignored; pause single pools"
 		}
 		o.warn("cannot get namespace %s: forbidden. The annotations %s and %s on it cannot be read: %s",
-			c.Namespace, ippool.PausedAnnotation, judge.AcknowledgedAnnotation, what)
+			c.Namespace, ippool.PausedAnnotation, restore.AcknowledgedAnnotation, what)
 	default:
 		o.Paused = true // an operator may have paused everything
 		o.warn("cannot get namespace %s, so releases are paused: %v", c.Namespace, err)

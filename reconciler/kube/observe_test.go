@@ -15,6 +15,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
 
 // podNames returns the names of the pods of an observation.
@@ -278,7 +279,7 @@ func annotated(name, value string) answer {
 
 func TestList_AcknowledgedRestore(t *testing.T) {
 	f := newFakeAPI(t)
-	f.answers[namespace] = annotated(judge.AcknowledgedAnnotation, "2026-11-20T10:00:00Z")
+	f.answers[namespace] = annotated(restore.AcknowledgedAnnotation, "2026-11-20T10:00:00Z")
 	o, err := f.cluster(t).List(t.Context())
 	check(t, err)
 	equal(t, "acknowledged", o.Acknowledged, time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))

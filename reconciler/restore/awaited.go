@@ -15,6 +15,16 @@ import (
 // missingNodeTimeout is how long a Node object must be missing before its node need not report: it may join again.
 const missingNodeTimeout = time.Hour
 
+// AcknowledgedAnnotation on the reconciler's namespace ends the wait for nodes after restores of etcd up to its RFC
+// 3339 time.
+const AcknowledgedAnnotation = "ip-reconcile.dev/restore-acknowledged"
+
+// Acknowledged is the time of AcknowledgedAnnotation; zero for none.
+func Acknowledged(annotations map[string]string) time.Time {
+	t, _ := time.Parse(time.RFC3339, annotations[AcknowledgedAnnotation])
+	return t
+}
+
 // Pauses says why a restore pauses releases; "" where it does not.
 func (s State) Pauses(j *judge.Judgement) string {
 	if o := j.Observation; o.Restored != "" {

@@ -17,7 +17,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/fileform"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
 
 // kinds are the kinds that a snapshot is judged by, each with its API group. add decodes an object. Its error says why
@@ -143,7 +143,7 @@ func (s *Snapshot) addNamespace(o *object) error {
 		return errDiffers
 	}
 	s.ownNamespace, s.observed.Paused, s.observed.Acknowledged = ns, ippool.Pauses(ns.Annotations),
-		judge.Acknowledged(ns.Annotations)
+		restore.Acknowledged(ns.Annotations)
 	return err
 }
 

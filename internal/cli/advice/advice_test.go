@@ -11,6 +11,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
 
 func advisor() Advisor { return Advisor{Program: "ip-reconcile", Namespace: "kube-system"} }
@@ -76,7 +77,7 @@ func TestAdvice_EveryReasonRefusalAndFinding(t *testing.T) {
 		for _, s := range list {
 			for _, m := range regexp.MustCompile(`annotate .* (ip-reconcile\.dev/[a-z-]*[a-z])`).FindAllStringSubmatch(s.Command,
 				-1) {
-				if m[1] != ippool.PausedAnnotation && m[1] != judge.AcknowledgedAnnotation {
+				if m[1] != ippool.PausedAnnotation && m[1] != restore.AcknowledgedAnnotation {
 					t.Errorf("%s has the annotation %s", name, m[1])
 				}
 			}
@@ -171,7 +172,7 @@ func TestAdvice_ManyNodes(t *testing.T) {
 }
 
 func TestAdvice_RiskyCommandsHaveAWarning(t *testing.T) {
-	risky := regexp.MustCompile(`taint nodes \S+ \S+=|delete node|` + judge.AcknowledgedAnnotation)
+	risky := regexp.MustCompile(`taint nodes \S+ \S+=|delete node|` + restore.AcknowledgedAnnotation)
 	ready := known()
 	ready.DownNodes = nil
 	each(func(section, name string, _ []template) {
