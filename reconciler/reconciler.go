@@ -4,7 +4,7 @@
 //	Source → judge.Judge → Plan → second check under the Lease → apply.Session
 //
 // Sources and Leases come from outside (kube, informers, snapshot), so that the live API, a folder of files and a
-// simulator run through the same code. Read reconciler.go, plan.go, change.go and executor.go, in that order.
+// simulator run through the same code. Read reconciler.go, plan.go, release.go and package apply, in that order.
 // known.go has what passes learn; packages memory and restore make it.
 package reconciler
 
@@ -198,7 +198,7 @@ func (r *Reconciler) Pass(ctx context.Context, ready func(*judge.Item) bool) (*R
 // releasePlanned releases what a plan for the judgement allows. attempts is how many items had a second check.
 func (r *Reconciler) releasePlanned(
 	ctx context.Context, j *judge.Assessment, ready func(*judge.Item) bool,
-) (plan *Plan, done executed, attempts int) {
+) (plan *Plan, done releaseOutcome, attempts int) {
 	plan = r.plan(j.Judgement)
 	if ready != nil {
 		plan.Release = slices.DeleteFunc(plan.Release, func(it *judge.Item) bool { return !ready(it) })
@@ -239,9 +239,7 @@ func (r *Reconciler) progress(format string, args ...any) {
 	}
 }
 
-// wait pauses for about d; it ends early with the context.
-func (r *Reconciler) wait(ctx context.Context, d time.Duration) { r.pause(ctx, r.Jitter(d)) }
-
+// pause waits for d. It returns false if the context ends first.
 func (r *Reconciler) pause(ctx context.Context, d time.Duration) bool {
 	t := r.Clock.NewTimer(d)
 	defer t.Stop()

@@ -8,101 +8,105 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
+// releaseOutcome is what became of the releases of a pass, in the order in which they ended.
+type releaseOutcome struct {
+	released []*judge.Item
+	delays   []Delay
+	refused  []Refused
+}
+
 // release makes the second check of each item and releases what is still Stale.
-func (r *Reconciler) release(ctx context.Context, x *judge.Index, items []*judge.Item) executed {
-	changes := make([]*change, 0, len(items))
+func (r *Reconciler) release(ctx context.Context, x *judge.Index, items []*judge.Item) releaseOutcome {
+	changes := make([]*apply.Release, 0, len(items))
 	for _, it := range items {
-		changes = append(changes, &change{Item: it, leases: it.LeaseNames(), pools: it.PoolNames()})
+		changes = append(changes, apply.NewRelease(it))
 	}
-	slices.SortStableFunc(changes, func(a, b *change) int { return judge.ByPlace(a.Item, b.Item) })
-	return r.execute(ctx, x.Observation(), changes, false)
+	slices.SortStableFunc(changes, func(a, b *apply.Release) int { return judge.ByPlace(a.Item, b.Item) })
+	live := &liveIndex{r: r, first: x.Observation(), known: r.Process.Known}
+	rules := &releaseRules{r: r, live: live, recordedIDs: map[string]bool{}}
+	apply.Execute(ctx, r.applyDeps(live), apply.Terms{Activity: "Releasing"}, rules, changes)
+	r.Process.Known = live.known
+	r.Process.Known.Memory = live.known.Without(rules.contradicted)
+	return rules.out
 }
 
-type releases struct{ *executor } // the kind of the changes that release items
-
-// keys leaves out a known reservation, since its delete tests the UID and the resourceVersion.
-func (e releases) keys(todo []*change) (need judge.LiveKeys) {
-	for _, c := range todo {
-		if c.err != nil && c.Reservation != nil {
-			need.Reservations = append(need.Reservations, c.Reservation.NamespacedName)
-		}
-		if c.Item.Pool != nil && (c.err != nil || len(c.Related()) == 0) {
-			need.Reservations = append(need.Reservations, e.x.ReservationsOf(c.Item)...)
-		}
-		for _, it := range slices.Concat(c.Related(), []*judge.Item{c.Item}) {
-			if claim := it.IPAMClaim(); claim != nil {
-				need.IPAMClaims = append(need.IPAMClaims, *claim)
-			}
-		}
-		need.Pools = append(append(need.Pools, c.poolNames()...), e.x.PoolNamesOf(c.Item)...)
-		if owner := c.Owner(); owner.UID == "" {
-			need.Pods = append(need.Pods, types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name})
-		}
+func (r *Reconciler) applyDeps(live *liveIndex) apply.Deps {
+	return apply.Deps{
+		Reader: live, Leases: r.Leases, Clock: r.Clock, Jitter: r.Jitter, Log: r.Log, Progress: r.Progress,
 	}
-	return need.Unique()
 }
 
-// judge judges items again, and recreates reservations that were deleted and that what is not Stale needs.
-func (e releases) judge(todo []*change) (still checkedChanges) {
-	addresses := make([]netip.Addr, 0, len(todo))
-	for _, c := range todo {
-		addresses = append(addresses, c.Address())
-		for _, r := range c.Related() {
-			addresses = append(addresses, r.Address()) // in a wide range the key gives another one
-		}
-	}
-	slices.SortFunc(addresses, netip.Addr.Compare)
-	j := judge.JudgeAt(e.x, e.known, e.Options.Overrides, slices.Compact(addresses))
+// releaseRules judge releases again, and record what becomes of them.
+type releaseRules struct {
+	r           *Reconciler
+	live        *liveIndex
+	recordedIDs map[string]bool // reservations whose release is recorded
+	out         releaseOutcome
+	// contradicted are the items that the second check judged otherwise: after the writes their wait starts again.
+	contradicted []*judge.Item
+}
+
+// Recheck judges items again, by the gates of the pass without its breaker, which has let them pass.
+func (e *releaseRules) Recheck(x *judge.Index, todo []*apply.Release) apply.Checked[*apply.Release] {
+	j := judge.JudgeAt(x, e.live.known, e.r.Options.Overrides, addressesOf(todo))
 	now := map[judge.ID]*judge.Item{}
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
 		now[it.ID()] = it
 	}
-	plan := e.known.passGates(j, e.Options) // the breaker has passed them
 	refused := map[judge.ID]Refused{}
-	for _, x := range plan.Refused {
+	for _, x := range e.live.known.passGates(j, e.r.Options).Refused {
 		refused[x.ID()] = x
 	}
-	var written []*change
+	var stand, arrived []*apply.Release
 	for _, c := range todo {
-		it, found := now[c.ID()]
-		switch {
-		case !found && c.state == patchSent && e.x.HasNoEntry(c.Item):
-			written = append(written, c) // the write arrived, its answer did not
-		case !found && c.isDeletedAlone(): // it is deleted again, unless rollback recreates it for an ADD that adopted it
-			still = append(still, c)
-		case !found || !it.HasClaimOf(c.Item): // its claim was not read live
-			e.Log.Info("Not released: deleted or rewritten since the first check", c.Attrs()...)
-		case it.Reservation != nil && len(it.Related()) > 0:
-			e.Log.Info("Not released: the reservation has an allocation now", it.Attrs()...)
-		case it.Verdict != judge.Stale:
-			e.Log.Info("Not released: no longer Stale at the second check", it.Attrs()...)
-			e.out.contradicted = append(e.out.contradicted, it)
-		case !e.Options.isInScope(it):
-			e.Log.Info("Not released: out of scope at the second check", it.Attrs()...)
-		case refused[c.ID()].Item != nil:
-			e.out.refused = append(e.out.refused, refused[c.ID()])
-		default:
-			c.Item = it
-			still = append(still, c)
+		it := now[c.ID()]
+		switch c.Recheck(x, it) {
+		case apply.Arrived:
+			arrived = append(arrived, c)
+		case apply.MayBeAdopted:
+			stand = append(stand, c)
+		case apply.Rewritten:
+			e.r.Log.Info("Not released: deleted or rewritten since the first check", c.Item.Attrs()...)
+		case apply.HasEntry:
+			e.r.Log.Info("Not released: the reservation has an allocation now", it.Attrs()...)
+		case apply.Contradicted:
+			e.r.Log.Info("Not released: no longer Stale at the second check", it.Attrs()...)
+			e.contradicted = append(e.contradicted, it)
+		case apply.StillStale:
+			switch x, isRefused := refused[c.ID()]; {
+			case !e.r.Options.isInScope(it):
+				e.r.Log.Info("Not released: out of scope at the second check", it.Attrs()...)
+			case isRefused:
+				e.out.refused = append(e.out.refused, x)
+			default:
+				c.Item = it
+				stand = append(stand, c)
+			}
 		}
 	}
-	e.rollback(todo, still, j)
-	for _, c := range written {
-		c.state = done
-		e.finish(c)
-	}
-	toRelease := idsOf(still)
-	for _, c := range still {
-		c.deletes = c.reservations(toRelease)
-	}
-	return still
+	return apply.CheckedReleases(x, j, todo, stand, arrived)
 }
+
+// addressesOf are the addresses of releases and of what they are judged with.
+func addressesOf(todo []*apply.Release) []netip.Addr {
+	addresses := make([]netip.Addr, 0, len(todo))
+	for _, c := range todo {
+		addresses = append(addresses, c.Item.Address())
+		for _, r := range c.Item.Related() {
+			addresses = append(addresses, r.Address()) // in a wide range the key gives another one
+		}
+	}
+	slices.SortFunc(addresses, netip.Addr.Compare)
+	return slices.Compact(addresses)
+}
+
+// FollowUps is none: the reservations are deleted before.
+func (e *releaseRules) FollowUps(*judge.Index, *apply.Release) []*apply.Release { return nil }
 
 func idsOf[T interface{ ID() judge.ID }](all []T) map[judge.ID]bool {
 	ids := map[judge.ID]bool{}
@@ -112,71 +116,55 @@ func idsOf[T interface{ ID() judge.ID }](all []T) map[judge.ID]bool {
 	return ids
 }
 
-// reservations are those to delete for a release: its own where it is one, or those that only released ones need.
-func (c *change) reservations(toRelease map[judge.ID]bool) (all []*ippool.Reservation) {
-	if c.Reservation != nil {
-		return []*ippool.Reservation{c.Reservation}
-	}
-	for _, r := range c.Related() {
-		isNeeded := slices.ContainsFunc(r.Related(), func(a *judge.Item) bool { return !toRelease[a.ID()] })
-		if r.Verdict == judge.Stale && !isNeeded {
-			all = append(all, r.Reservation)
-		}
-	}
-	return all
-}
-
-func (e releases) refuse(changes []*change, err error) {
+// GaveUp records why an item is not released.
+func (e *releaseRules) GaveUp(c *apply.Release, leases []string, err error) {
 	why, detail := refusalOf(err), err.Error()
 	switch {
-	case errors.Is(err, errLeaseMissing):
+	case errors.Is(err, apply.ErrLeaseMissing):
 		detail += "; run again"
 	case why == NoLease:
-		detail = leaseForbiddenDetail(e.namespace, e.leases)
+		detail = leaseForbiddenDetail(c.Item.Namespace(), leases)
 	case why == LeaseBusy:
 		detail = fmt.Sprintf("ADDs and DELs held Lease %s in namespace %s all the time; run again",
-			strings.Join(e.leases, ", "), e.namespace)
+			strings.Join(leases, ", "), c.Item.Namespace())
+	case why == Changed:
+		detail = fmt.Sprintf("changed at each of %d tries: %v", max(c.Tries(), 1), err)
 	}
-	for _, c := range changes {
-		if why == Changed {
-			detail = fmt.Sprintf("changed at each of %d tries: %v", max(c.tries, 1), err)
-		}
-		e.out.refused = append(e.out.refused, refusedBecause(c.Item, why, detail))
-	}
+	e.out.refused = append(e.out.refused, refusedBecause(c.Item, why, detail))
 }
 
-// finish records the release of an item and its reservations, once where two allocations shared a reservation.
-func (e releases) finish(c *change) {
-	for _, r := range c.deleted {
+// Finished records the release of an item and its reservations, once where two allocations shared a reservation.
+func (e *releaseRules) Finished(c *apply.Release) {
+	for _, r := range c.Deleted() {
 		if id := r.Ref() + " " + r.UID; !e.recordedIDs[id] {
 			e.recordedIDs[id] = true
-			e.noteReleased(c.withReservation(r))
+			e.noteReleased(withReservation(c.Item, r))
 		}
 	}
 	e.noteReleased(c.Item)
-	e.emit(Released{e.observation().Now, c.Item, c.deleted, e.Options.Because})
-	c.deleted = nil
+	e.r.emit(Released{e.live.observation().Now, c.Item, c.Deleted(), e.r.Options.Because})
 }
 
-func (e releases) noteReleased(it *judge.Item) {
+func (e *releaseRules) noteReleased(it *judge.Item) {
 	e.out.released = append(e.out.released, it)
 	if it.Allocation != nil || len(it.Related()) == 0 { // a reservation is part of the release of its allocation
-		if d, ok := e.known.StandsFor(it, e.Clock.Now()); ok {
+		if d, ok := e.live.known.StandsFor(it, e.r.Clock.Now()); ok {
 			e.out.delays = append(e.out.delays, Delay{it.Proven, d})
 		}
 	}
-	attrs := append(it.Attrs(), "age", it.Age(e.observation().Now))
-	if e.Options.ByHand {
-		attrs = append(attrs, "isOverridden", it.IsOverridden(), "because", e.Options.Because)
+	attrs := append(it.Attrs(), "age", it.Age(e.live.observation().Now))
+	if e.r.Options.ByHand {
+		attrs = append(attrs, "isOverridden", it.IsOverridden(), "because", e.r.Options.Because)
 	}
-	e.Log.Info("Released", attrs...)
+	e.r.Log.Info("Released", attrs...)
 }
 
-func (c *change) withReservation(res *ippool.Reservation) *judge.Item {
-	for _, r := range c.Related() {
+// withReservation is the item of a reservation that was deleted for an item.
+func withReservation(it *judge.Item, res *ippool.Reservation) *judge.Item {
+	for _, r := range it.Related() {
 		if r.Reservation == res {
 			return r
 		}
 	}
-	return c.ReservationItem(res)
+	return it.ReservationItem(res)
 }

@@ -8,9 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -20,14 +19,6 @@ const (
 	repairAfter    = time.Minute
 	repairWriteFor = 700 * time.Millisecond // for which repairs begin under a hold, so that ADDs wait a second
 )
-
-// repairTerms are what a change knows of its finding.
-type repairTerms struct {
-	first      time.Time // when it was found first
-	isDue      bool      // it has stood for long enough
-	isFollowUp bool      // the reservation of an allocation that was repaired
-	hasNoPod   bool      // no pod in the API asks for the allocation, see judge.Index.UnrequestedRepairs
-}
 
 // Unrepaired is a finding that was not repaired.
 type Unrepaired struct {
@@ -53,8 +44,12 @@ func (r *Reconciler) repair(ctx context.Context, j *judge.Assessment) repairOutc
 	p := r.planRepairs(j)
 	slices.SortStableFunc(p.due, allocationsFirst)
 	r.Process.repairs = p.firstFound
-	done := r.execute(ctx, j.Observation, p.due, true)
-	return repairOutcome{done.repaired, slices.Concat(p.refused, done.unrepaired), p.total - done.completed, p.next}
+	live := &liveIndex{r: r, first: j.Observation, known: r.Process.Known}
+	rules := &repairRules{r, live, repairOutcome{unrepaired: p.refused, remaining: p.total, next: p.next}}
+	terms := apply.Terms{Activity: "Repairing", WriteFor: repairWriteFor}
+	apply.Execute(ctx, r.applyDeps(live), terms, rules, p.due)
+	r.Process.Known = live.known
+	return rules.out
 }
 
 // RepairKey identifies what a finding's repair writes, across passes. The finding must have one.
@@ -67,46 +62,40 @@ func RepairKey(f *judge.Finding) string {
 	return fmt.Sprint(f.Kind, f.Pool, f.IP, w.PodRef, w.ContainerID, " ", was)
 }
 
-type repairs struct{ *executor } // the kind of the changes that repair findings
-
-// keys names the pools, the pods that only watches have shown, and the reservations of which a write failed.
-func (e repairs) keys(todo []*change) (need judge.LiveKeys) {
-	for _, c := range todo {
-		w := c.finding.Repair
-		need.Pools = append(need.Pools, c.poolNames()...)
-		if ref, err := ippool.ParsePodRef(w.PodRef); err == nil && e.first.Watched && w.Key != "" {
-			need.Pods = append(need.Pods, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
-		}
-		if c.err != nil {
-			need.Reservations = append(need.Reservations,
-				types.NamespacedName{Namespace: w.Pool.Namespace, Name: ippool.ReservationName(w.Network, w.Address)})
-		}
-	}
-	return need.Unique()
+// repairRules find the findings of repairs again, and record what becomes of them.
+type repairRules struct {
+	r    *Reconciler
+	live *liveIndex
+	out  repairOutcome
 }
 
-// judge returns the repairs whose findings are found again, as they are found now.
-func (e repairs) judge(todo []*change) (still checkedChanges) {
-	switch o := e.observation(); {
+// Recheck returns the repairs whose findings are found again, as they are found now.
+func (e *repairRules) Recheck(x *judge.Index, todo []*apply.Repair) apply.Checked[*apply.Repair] {
+	var stand []*apply.Repair
+	switch o := x.Base(); {
 	case o.Restored != "":
-		e.giveUp(todo, fmt.Errorf("%w: etcd was restored (%s), and earlier observations prove nothing",
+		e.gaveUp(todo, fmt.Errorf("%w: etcd was restored (%s), and earlier observations prove nothing",
 			errPreconditions, o.Restored))
-		return nil
 	case o.Paused:
-		e.giveUp(todo, errAllPaused)
-		return nil
+		e.gaveUp(todo, errAllPaused)
+	default:
+		stand = e.findAgain(x, todo)
 	}
-	asked := make(map[string]*change, len(todo))
+	return apply.CheckedRepairs(todo, stand)
+}
+
+func (e *repairRules) findAgain(x *judge.Index, todo []*apply.Repair) (stand []*apply.Repair) {
+	asked := make(map[string]*apply.Repair, len(todo))
 	var entries, reservations []netip.Addr
 	for _, c := range todo {
-		asked[RepairKey(c.finding)] = c
-		if c.finding.Repair.Key != "" {
-			entries = append(entries, c.finding.Repair.Address)
+		asked[RepairKey(c.Finding)] = c
+		if c.Finding.Repair.Key != "" {
+			entries = append(entries, c.Finding.Repair.Address)
 		} else {
-			reservations = append(reservations, c.finding.Repair.Address)
+			reservations = append(reservations, c.Finding.Repair.Address)
 		}
 	}
-	j := judge.JudgeAt(e.x, e.known, e.Options.Overrides, slices.Concat(entries, reservations))
+	j := judge.JudgeAt(x, e.live.known, e.r.Options.Overrides, slices.Concat(entries, reservations))
 	found := judge.FindingsAt(j, entries, reservations)
 	for i := range found {
 		f := &found[i]
@@ -115,58 +104,59 @@ func (e repairs) judge(todo []*change) (still checkedChanges) {
 		}
 		c := asked[RepairKey(f)]
 		switch {
-		case c == nil, !c.isDue && !f.Repair.IsFenced:
+		case c == nil, !c.IsDue && !f.Repair.IsFenced:
 		case f.Repair.Pool.Paused:
-			e.giveUp([]*change{c}, fmt.Errorf("%w by the annotation %s of pool %s",
+			e.gaveUp([]*apply.Repair{c}, fmt.Errorf("%w by the annotation %s of pool %s",
 				errPaused, ippool.PausedAnnotation, f.Repair.Pool.Ref()))
 		default:
-			f.Repair.Overlapping = c.finding.Repair.Overlapping
-			c.finding = f
-			still = append(still, c)
+			c.Recheck(f)
+			stand = append(stand, c)
 		}
 	}
-	return still
+	return stand
 }
 
-// missingReservation is the repair that creates the reservation of an allocation that was written, if it needs one.
-func (e *executor) missingReservation(c *change) []*change {
-	missing := e.x.ReservationOf(c.finding)
-	if missing == nil {
-		return nil
-	}
-	return []*change{{finding: missing, leases: c.leases, repairTerms: repairTerms{isDue: c.isDue, isFollowUp: true}}}
+// FollowUps is the repair that creates the reservation of an allocation that was written, if it needs one.
+func (e *repairRules) FollowUps(x *judge.Index, c *apply.Repair) []*apply.Repair {
+	return c.FollowUp(x)
 }
 
-func (e repairs) refuse(changes []*change, err error) {
+// GaveUp records why a finding is not repaired.
+func (e *repairRules) GaveUp(c *apply.Repair, _ []string, err error) {
+	f := c.Finding
+	e.r.Log.Warn("Could not repair a finding", "kind", f.Kind, "address", f.IP, "pool", f.Pool, "error", err)
+	e.out.unrepaired = append(e.out.unrepaired, Unrepaired{*f, refusalOf(err), err.Error()})
+}
+
+func (e *repairRules) gaveUp(changes []*apply.Repair, err error) {
 	for _, c := range changes {
-		f := c.finding
-		e.Log.Warn("Could not repair a finding", "kind", f.Kind, "address", f.IP, "pool", f.Pool, "error", err)
-		e.out.unrepaired = append(e.out.unrepaired, Unrepaired{*f, refusalOf(err), err.Error()})
+		e.GaveUp(c, nil, err)
 	}
 }
 
-func (e repairs) finish(c *change) {
-	f := c.finding
-	e.Log.Info("Repaired a finding", "kind", f.Kind, "address", f.IP, "pool", f.Pool, "pods", f.Pods,
+// Finished records the repair of a finding.
+func (e *repairRules) Finished(c *apply.Repair) {
+	f, now := c.Finding, e.live.observation().Now
+	e.r.Log.Info("Repaired a finding", "kind", f.Kind, "address", f.IP, "pool", f.Pool, "pods", f.Pods,
 		"podRef", f.Repair.PodRef, "containerID", f.Repair.ContainerID)
-	e.emit(Repaired{e.observation().Now, f})
+	e.r.emit(Repaired{now, f})
 	e.out.repaired = append(e.out.repaired, *f)
-	if !c.isFollowUp {
-		e.out.completed++
+	if !c.IsFollowUp {
+		e.out.remaining--
 	}
-	if c.hasNoPod {
-		e.noteRepair(e.observation().Now, f.Repair)
+	if c.HasNoPod {
+		e.r.noteRepair(now, f.Repair)
 	}
 }
 
 // allocationsFirst sorts repairs: a reservation matters only to pools with an overlapping range.
-func allocationsFirst(a, b *change) int {
-	return min(len(b.finding.Repair.Key), 1) - min(len(a.finding.Repair.Key), 1)
+func allocationsFirst(a, b *apply.Repair) int {
+	return min(len(b.Finding.Repair.Key), 1) - min(len(a.Finding.Repair.Key), 1)
 }
 
 // repairPlan is which findings of a judgement are repaired now.
 type repairPlan struct {
-	due        []*change
+	due        []*apply.Repair
 	refused    []Unrepaired         // by the breaker
 	total      int                  // findings that --repair would repair and that are not paused
 	firstFound map[string]time.Time // of those that wait
@@ -179,11 +169,11 @@ func (r *Reconciler) planRepairs(j *judge.Assessment) *repairPlan {
 	if r.Options.AllowMassRepair {
 		return p
 	}
-	var refused []*change
+	var refused []*apply.Repair
 	p.due, refused, p.refused = r.limitRepairs(j, p.due)
 	for _, c := range refused {
-		if c.isDue {
-			p.firstFound[RepairKey(c.finding)] = c.first // it need not stand for a minute again
+		if c.IsDue {
+			p.firstFound[RepairKey(c.Finding)] = c.First // it need not stand for a minute again
 		}
 	}
 	return p
@@ -213,8 +203,9 @@ func (r *Reconciler) dueRepairs(j *judge.Assessment) *repairPlan {
 			p.next = EarliestNonZero(p.next, at)
 			continue
 		}
-		terms := repairTerms{first: first, isDue: isDue}
-		p.due = append(p.due, &change{finding: f, leases: f.Repair.Pool.LeaseNames(), repairTerms: terms})
+		c := apply.NewRepair(f)
+		c.First, c.IsDue, c.IsWatched = first, isDue, o.Watched
+		p.due = append(p.due, c)
 	}
 	if end := o.FencedSince.Add(judge.DELTimeout); !o.FencedSince.IsZero() && !p.next.IsZero() && end.After(o.Now) {
 		p.next = EarliestNonZero(p.next, end) // then findings may rest on what is observed behind the fence
@@ -227,8 +218,8 @@ func (r *Reconciler) plannedRepairs(j *judge.Assessment) ([]judge.Finding, []Unr
 	p := r.planRepairs(j)
 	found := make([]judge.Finding, 0, len(p.due))
 	for _, c := range p.due {
-		found = append(found, *c.finding)
-		if r := j.Index().ReservationOf(c.finding); r != nil {
+		found = append(found, *c.Finding)
+		if r := j.Index().ReservationOf(c.Finding); r != nil {
 			found = append(found, *r)
 		}
 	}
@@ -258,13 +249,15 @@ func (r *Reconciler) forgetRepairs(now time.Time) {
 }
 
 // limitRepairs refuses repairs for which no pod in the API asks, where they are too many.
-func (r *Reconciler) limitRepairs(j *judge.Assessment, due []*change) (allowed, refused []*change, why []Unrepaired) {
+func (r *Reconciler) limitRepairs(
+	j *judge.Assessment, due []*apply.Repair,
+) (allowed, refused []*apply.Repair, why []Unrepaired) {
 	if len(due) == 0 {
 		return nil, nil, nil
 	}
 	repairs := make([]*judge.Repair, len(due))
 	for i, c := range due {
-		repairs[i] = c.finding.Repair
+		repairs[i] = c.Finding.Repair
 	}
 	x, inPool := j.Index(), r.recentRepairs(j.Observation.Now)
 	hasNoPod, phantoms := x.UnrequestedRepairs(repairs)
@@ -277,10 +270,10 @@ func (r *Reconciler) limitRepairs(j *judge.Assessment, due []*change) (allowed, 
 		inAll += n
 	}
 	for _, c := range due {
-		if c.hasNoPod = hasNoPod[c.finding.Repair]; c.hasNoPod {
-			at := judge.NodePool{Node: c.finding.Repair.Node, Pool: c.finding.Repair.Pool.Ref()}
+		if c.HasNoPod = hasNoPod[c.Finding.Repair]; c.HasNoPod {
+			at := judge.NodePool{Node: c.Finding.Repair.Node, Pool: c.Finding.Repair.Pool.Ref()}
 			if text := x.RepairLimit(at, restored, inAll+1, byNode[at.Node]+1, inPool[at]+1); text != "" {
-				refused, why = append(refused, c), append(why, Unrepaired{*c.finding, Breaker, text})
+				refused, why = append(refused, c), append(why, Unrepaired{*c.Finding, Breaker, text})
 				continue
 			}
 			inAll++

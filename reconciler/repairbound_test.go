@@ -12,6 +12,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -140,7 +141,9 @@ func TestRepairLimit_ReportDoesNotRaiseIt(t *testing.T) {
 		t.Run(c.says, func(t *testing.T) {
 			plan := boundedRepairs(t, append([]Part{bigPool(), Node("worker-1"), FreshReport("worker-1", phantoms(256, 400, 1),
 				c.report)}, c.parts...)...)
-			plan.due = slices.DeleteFunc(plan.due, func(f *change) bool { return f.finding.Repair.Key == "" }) // a reservation
+			plan.due = slices.DeleteFunc(plan.due, func(c *apply.Repair) bool {
+				return c.Finding.Repair.Key == "" // a reservation
+			})
 			if got := len(plan.due); got != 110+c.asked {
 				t.Errorf("%d are written, want 110 and %d; of %d", got, c.asked, got+len(plan.refused))
 			}
@@ -247,17 +250,17 @@ func TestRepairs_SecondCheckFindsTheSame(t *testing.T) {
 	for seed := range Seeds(6000) {
 		x, o, policy := ChangedIndex(NewRandom(seed, 4))
 		all := Judged(o, policy).Findings
-		m := repairs{&executor{liveIndex: &liveIndex{Reconciler: &Reconciler{}, x: x}}}
+		rules := &repairRules{r: &Reconciler{}, live: &liveIndex{}}
 		for i := range all {
 			f := &all[i]
 			if f.Repair == nil {
 				continue
 			}
 			kinds[f.Kind]++
-			still := m.judge([]*change{{finding: f, repairTerms: repairTerms{isDue: true}}})
+			stand := rules.findAgain(x, []*apply.Repair{{Finding: f, IsDue: true}})
 			var found []judge.Finding
-			for _, s := range still {
-				found = append(found, *s.finding)
+			for _, s := range stand {
+				found = append(found, *s.Finding)
 			}
 			if want := DescribeFindings([]judge.Finding{*f}); !slices.Equal(DescribeFindings(found), want) {
 				t.Fatalf("seed %d: stands\n%v\nfound was\n%v", seed, DescribeFindings(found), want)

@@ -249,8 +249,8 @@ func TestShareLost(t *testing.T) {
 		}
 		watched := All(settled, func(o *Observed) { o.Watched = true })
 		p.wantReleased("before the second check", p.pass(3*minute, watched))
-		live := &liveIndex{Reconciler: p.Reconciler, first: p.next.Observation, known: p.Process.Known}
-		if err := live.refresh(t.Context()); err != nil {
+		live := &liveIndex{r: p.Reconciler, first: p.next.Observation, known: p.Process.Known}
+		if err := live.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		p.Process.Known = live.known

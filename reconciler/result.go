@@ -30,17 +30,6 @@ type Delay struct {
 	After  time.Duration
 }
 
-// executed is what became of changes, in the order in which they ended.
-type executed struct {
-	released     []*judge.Item
-	delays       []Delay
-	refused      []Refused
-	repaired     []judge.Finding
-	unrepaired   []Unrepaired
-	contradicted []*judge.Item // that a second check judged otherwise
-	completed    int           // the findings of the judgement among repaired, without those that followed from them
-}
-
 // after is the result of a pass together with what the passes before it did; earlier is nil for none.
 func (out *Result) after(earlier *Result) *Result {
 	if earlier == nil {

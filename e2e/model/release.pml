@@ -300,7 +300,7 @@ end_hold:
 	:: atomic { MAY_FENCED(me) -> changing[me] = true; underFence = true }
 	fi;
 #ifndef NO_SECOND_CHECK
-	/* executor.check: refresh reads reports again. Then the pool is read live, and releases.judge judges again. */
+	/* executor.check: refresh reads reports again. Then the pool is read live, and releaseRules.Recheck judges again. */
 	if
 	:: atomic { DETECTS(me) || !LEAKED(s) || !GATE(me) -> observe(me); goto rollback }
 	:: atomic { !DETECTS(me) && LEAKED(s) && GATE(me) -> observe(me) }
@@ -308,7 +308,7 @@ end_hold:
 	if
 	:: atomic { entry[p] != s -> goto rollback }
 	:: atomic { entry[p] == s -> seen[ME] = version;
-		if :: res[me] == 0 || tries > 0 -> res[me] = uid; resName = reserved /* releases.keys */ :: else fi }
+		if :: res[me] == 0 || tries > 0 -> res[me] = uid; resName = reserved /* Release.Keys */ :: else fi }
 	fi;
 #endif
 	/* executor.deleteReservations: Cluster.DeleteReservation with the UID, if the reservation has the podref. A delete
@@ -357,7 +357,7 @@ failed: /* executor.settle, under the hold: the second check of a change whose r
 		if :: tries == 2 -> goto putBack /* giveUp */ :: else -> goto end_hold fi }
 	:: atomic { entry[p] != s -> skip }
 	fi;
-rollback: /* executor.rollback: an allocation of that podref that is not proven stale needs the reservation */
+rollback: /* toRecreate: an allocation of that podref that is not proven stale needs the reservation */
 	if
 	:: atomic { deleted[me] != 0 && entry[p] != 0 && NAME(entry[p]) == NAME(s) &&
 			(entry[p] == s || !LEAKED(entry[p])) -> skip }
@@ -380,7 +380,7 @@ finish:
 		CHECK(!(gap && !changing[1 - me] && USES(entry[0]) && !excused && crashes == CRASHES));
 		goto end_pass }
 
-repair: /* executor with the kind repairs: Leases.Hold, the second check, ippool.WritePatch, createReservation */
+repair: /* executor with repairs: Leases.Hold, the second check, ippool.WritePatch, createReservation */
 	if
 	:: atomic { lease == FREE -> lease = RECONCILER(me); underFence = false }
 	:: atomic { MAY_FENCED(me) -> underFence = true }

@@ -1,6 +1,8 @@
-// Package apply is how pools and reservations are written. A reconciler is given Leases, and gets a Session from them
-// for as long as it holds whereabouts' Leases: only a Session can write. What comes in is what was read (package
-// ippool), what goes out is the answer of the API server as one of the errors below.
+// Package apply writes changes of pools and reservations. What comes in are releases and repairs that were planned, and
+// rules that judge them again. Under whereabouts' Leases each change has its second check, and is written. What goes
+// out, to the rules, is how each one ends. Only a Session can write, and only a hold of the Leases makes one.
+//
+// Read change.go, executor.go and write.go, in that order.
 package apply
 
 import (

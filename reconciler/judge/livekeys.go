@@ -13,6 +13,14 @@ type LiveKeys struct {
 	Reservations, Pods, IPAMClaims []types.NamespacedName
 }
 
+// And returns the keys of both.
+func (k LiveKeys) And(more LiveKeys) LiveKeys {
+	return LiveKeys{
+		append(k.Pools, more.Pools...), append(k.Reservations, more.Reservations...), append(k.Pods, more.Pods...),
+		append(k.IPAMClaims, more.IPAMClaims...),
+	}
+}
+
 // Unique returns the keys in order, each once.
 func (k LiveKeys) Unique() LiveKeys {
 	return LiveKeys{uniqueNames(k.Pools), uniqueNames(k.Reservations), uniqueNames(k.Pods), uniqueNames(k.IPAMClaims)}

@@ -1,4 +1,4 @@
-package reconciler
+package apply
 
 import (
 	"slices"
@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
-
-	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
 )
 
 // maxWriteLatency is how long a write may take. A write begins within 700 ms of a renewal, and others may take a Lease
@@ -16,12 +14,12 @@ const maxWriteLatency = 800 * time.Millisecond
 
 // hold is a session, and how long the executor uses it.
 type hold struct {
-	apply.Session
+	Session
 	until  time.Time   // when new changes must not begin any more; zero for no such time
 	isSlow atomic.Bool // a write took longer than maxWriteLatency
 }
 
-func newHold(s apply.Session) *hold { return &hold{Session: s, until: s.Until()} }
+func newHold(s Session) *hold { return &hold{Session: s, until: s.Until()} }
 
 func (h *hold) covers(leases []string) bool {
 	held := h.Leases()

@@ -1,4 +1,4 @@
-package reconciler
+package apply
 
 import (
 	"cmp"
@@ -12,47 +12,47 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// rollback recreates the reservations that were deleted for changes and that a remaining allocation needs: its ADD may
-// have adopted the reservation, and does not create another one. Three kinds of allocations need none: what is still to
-// be released, what is proven Stale under another id, and those of other pods, which create their own.
-func (e *executor) rollback(changes, still []*change, j *judge.Judgement) {
-	partial := map[sharedKey][]*change{}
-	for _, c := range changes {
-		if len(c.deleted) > 0 {
-			partial[sharedKeyOf(c.Item)] = append(partial[sharedKeyOf(c.Item)], c)
+// toRecreate returns the releases whose deleted reservations are recreated, because a remaining allocation needs them:
+// its ADD may have adopted the reservation, and does not create another one. Three kinds of allocations need none: what
+// is still to be released, what is proven Stale under another id, and those of other pods, which create their own.
+func toRecreate(x *judge.Index, j *judge.Judgement, todo, stand []*Release) []*Release {
+	partial := map[sharedKey][]*Release{}
+	for _, r := range todo {
+		if len(r.deleted) > 0 {
+			partial[sharedKeyOf(r.Item)] = append(partial[sharedKeyOf(r.Item)], r)
 		}
 	}
 	if len(partial) == 0 {
-		return
+		return nil
 	}
-	toRelease := idsOf(still)
-	for _, c := range still {
-		if c.Allocation == nil {
+	toRelease := idsOf(stand)
+	for _, r := range stand {
+		if r.Item.Allocation == nil {
 			continue
 		}
-		for _, d := range partial[sharedKeyOf(c.Item)] { // an item that proves live later needs it, too
-			for _, r := range d.deleted {
-				c.noteDeleted(r)
+		for _, d := range partial[sharedKeyOf(r.Item)] { // an item that proves live later needs it, too
+			for _, res := range d.deleted {
+				r.noteDeleted(res)
 			}
 		}
 	}
-	needed := map[*change]bool{}
+	needed := map[*Release]bool{}
 	for _, it := range j.Allocations {
-		for _, c := range partial[sharedKeyOf(it)] {
-			if !toRelease[it.ID()] && (it.Verdict != judge.Stale || !it.Proven || it.ID() == c.ID()) {
-				needed[c] = true
+		for _, r := range partial[sharedKeyOf(it)] {
+			if !toRelease[it.ID()] && (it.Verdict != judge.Stale || !it.Proven || it.ID() == r.ID()) {
+				needed[r] = true
 			}
 		}
 	}
 	for _, at := range partial {
-		for _, c := range at {
-			if !toRelease[c.ID()] && e.x.IsUnreadable(c.Item) {
-				needed[c] = true
+		for _, r := range at {
+			if !toRelease[r.ID()] && x.IsUnreadable(r.Item) {
+				needed[r] = true
 			}
 		}
 	}
-	back, _ := partition(changes, func(c *change) bool { return needed[c] })
-	e.recreateReservations(back)
+	back, _ := partition(todo, func(r *Release) bool { return needed[r] })
+	return back
 }
 
 // sharedKey is equal for allocations that may share a reservation.
@@ -66,7 +66,7 @@ func sharedKeyOf(it *judge.Item) sharedKey {
 }
 
 // recreateReservations recreates the deleted reservations of changes that end here, even if the run ends.
-func (e *executor) recreateReservations(changes []*change) {
+func (e *executor[C]) recreateReservations(changes []C) {
 	for r, err := range e.tryToRecreate(changes, 4) { // a few of them take at most 20 s
 		e.Log.Error("Could not recreate a reservation; create it by hand if its address is in use, or run with --repair",
 			"reservation", r.Ref(), "podRef", r.PodRef, "ifName", r.IfName, "error", err)
@@ -75,11 +75,11 @@ func (e *executor) recreateReservations(changes []*change) {
 
 // tryToRecreate recreates the deleted reservations of changes. Each has a timeout of its own, longer at each try, so
 // that calls that hang do not delay the others. What failed is returned, and stays deleted for its changes.
-func (e *executor) tryToRecreate(changes []*change, tries int) (failed map[*ippool.Reservation]error) {
+func (e *executor[C]) tryToRecreate(changes []C, tries int) (failed map[*ippool.Reservation]error) {
 	ctx := context.Background() // not cancelled by the end of the run or of the hold
 	var todo []*ippool.Reservation
 	for _, c := range changes {
-		todo = append(todo, c.deleted...)
+		todo = append(todo, c.undo()...)
 	}
 	slices.SortFunc(todo, func(x, y *ippool.Reservation) int {
 		return cmp.Or(strings.Compare(x.Ref(), y.Ref()), strings.Compare(x.UID, y.UID))
@@ -102,20 +102,13 @@ func (e *executor) tryToRecreate(changes []*change, tries int) (failed map[*ippo
 		todo = slices.DeleteFunc(todo, func(r *ippool.Reservation) bool { return failed[r] == nil })
 	}
 	for _, c := range changes {
-		c.deleted = slices.DeleteFunc(c.deleted, func(r *ippool.Reservation) bool {
-			return !slices.ContainsFunc(todo, func(x *ippool.Reservation) bool { return isSame(x, r) })
-		})
-		if len(c.deleted) == 0 && c.state == reservationDeleted {
-			c.state = planned
-		}
+		c.noteUndone(todo)
 	}
 	return failed
 }
 
-func isSame(x, y *ippool.Reservation) bool { return x.Ref() == y.Ref() && x.UID == y.UID }
-
 // recreateReservation recreates a reservation, whose creates have this timeout each.
-func (e *executor) recreateReservation(ctx context.Context, r *ippool.Reservation, timeout time.Duration) error {
+func (e *executor[C]) recreateReservation(ctx context.Context, r *ippool.Reservation, timeout time.Duration) error {
 	if err := e.Leases.Recreate(ctx, r, timeout); err != nil {
 		return err
 	}

@@ -1,0 +1,86 @@
+package reconciler
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+)
+
+const (
+	refreshEvery = 5 * time.Second // how old reports, Leases, Nodes and definitions may be at the second check
+	// maxRefresh is how long reading them may take: while one request hangs, the other answers grow old. The lists
+	// of a large cluster take some seconds.
+	maxRefresh = 15 * time.Second
+)
+
+// liveIndex is what the second check judges on: the last refresh, with live reads and our own writes since. It is an
+// apply.Reader.
+type liveIndex struct {
+	r           *Reconciler
+	first       *judge.Observation // before the first refresh
+	x           *judge.Index       // nil before it
+	known       Known              // before it what the pass knows
+	refreshedAt time.Time
+}
+
+// Index returns what was read last, nil before the first refresh.
+func (b *liveIndex) Index() *judge.Index { return b.x }
+
+// observation is what the index was built from, updated except for pods and reservations.
+func (b *liveIndex) observation() *judge.Observation { return b.x.Base() }
+
+// Refresh reads again what live reads leave out, if the last refresh is too old; if possible while no Lease is held.
+func (b *liveIndex) Refresh(ctx context.Context) error {
+	if !b.refreshedAt.IsZero() && b.r.Clock.Since(b.refreshedAt) < refreshEvery {
+		return nil
+	}
+	before := b.first
+	if b.x != nil {
+		before = b.x.Observation()
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxRefresh)
+	defer cancel()
+	o, err := b.r.Source.Relist(ctx, before)
+	if err == nil && b.first.Watched {
+		b.known = b.known.with(b.r.loadRestore(ctx, b.known.State, o))
+	}
+	if err = cmp.Or(err, ctx.Err()); err != nil {
+		return fmt.Errorf("read reports, nodes and pools again: %w", err)
+	}
+	observed, restored := b.known.Observe(o)
+	b.known, o.Restored = b.known.with(observed), cmp.Or(restored, before.Restored)
+	o.Local, o.FencedSince = before.Local, b.r.fencedSince()
+	if o.Now.Before(before.Now) {
+		o.Now = before.Now // the API server's time has whole seconds; confirmed verdicts stay confirmed
+	}
+	b.x, b.refreshedAt = judge.NewIndex(o, b.known, b.r.Options.judgePolicy()), b.r.Clock.Now()
+	return nil
+}
+
+// Read makes a live read and puts the result into the index.
+func (b *liveIndex) Read(ctx context.Context, need judge.LiveKeys) error {
+	live, err := b.r.Source.GetLive(ctx, b.observation(), need)
+	if err != nil {
+		return fmt.Errorf("live read: %w", err)
+	}
+	b.x = b.x.With(live)
+	s := b.known.WithVersions(live.Pools)
+	if live.Restored != "" {
+		s = s.Detected(live.Restored, b.observation().Now)
+	}
+	next := b.known.with(s)
+	if s.IsNewerThan(b.known.State) { // what the restore may have brought back proves nothing now
+		b.x = b.x.WithDoubts(next)
+	}
+	b.known = next
+	return nil
+}
+
+// Wrote puts what was written into the index.
+func (b *liveIndex) Wrote(written *judge.Live) {
+	b.known.State = b.known.WithVersions(written.Pools)
+	b.x = b.x.With(written)
+}
