@@ -93,7 +93,7 @@ bool killPod[4];
 #define DEAD 7 /* its holder was killed */
 byte lease;
 
-/* What a reconciler remembers (reconciler.History, restored.go). */
+/* What a reconciler remembers (reconciler.Known). */
 bool isNewer[2];  /* it has read or written something that the backup does not have */
 bool behind[2];   /* and the restore has taken that back: the next read shows an older version */
 byte restore[2];  /* 0: knows of none, 1: waits for every node's report, 2: settled */
@@ -240,7 +240,7 @@ end_gone:
 #define GATE(me) (restore[me] != 1)
 #endif
 
-/* checkRevision, noteRestores, notePendingNodes, then Guard.ReportRestore: what each read of a process does first. An
+/* State.Observe and Settle of package restore, then Guard.ReportRestore: what each read of a process does first. An
  * agent notes a restore on each report that it writes afterwards, because its own last write is lost. */
 inline observe(me) {
 	if
@@ -279,7 +279,7 @@ end_pass:
 	/* The first check. A pass that finds nothing changes nothing, so passes begin only where there is work. */
 end_idle:
 	if
-	:: atomic { DETECTS(me) || restore[me] == 1 && ALL_REPORTED -> observe(me); goto end_pass } /* restoreGate */
+	:: atomic { DETECTS(me) || restore[me] == 1 && ALL_REPORTED -> observe(me); goto end_pass } /* State.Pauses */
 	:: atomic { !DETECTS(me) && LEAKED(entry[0]) && GATE(me) -> observe(me); s = entry[0]; list() }
 #ifdef OVERLAP
 	:: atomic { !DETECTS(me) && LEAKED(entry[1]) && GATE(me) -> observe(me); s = entry[1]; p = 1; list() }
