@@ -81,12 +81,13 @@ func (f Finding) CanRepair() bool { return f.Repair != nil }
 // finder looks for findings in what was indexed and judged.
 type finder struct {
 	*Index
-	j *Judgement
+	j     *Judgement
+	items map[*ippool.Allocation]*Item // see itemOf; nil before it is needed
 }
 
 // findings are all findings on a judgement of everything that was observed, and where those are that are not listed.
 func findings(j *Judgement) ([]Finding, []findingPlace) {
-	x, items := &finder{j.x, j}, slices.Concat(j.Allocations, j.Reservations)
+	x, items := &finder{Index: j.x, j: j}, slices.Concat(j.Allocations, j.Reservations)
 	found, uses := newFindingList(), x.overlapping(items)
 	for addr := range x.sandboxesByAddress {
 		found.add(x.conflictsAt(addr)...)
@@ -113,7 +114,7 @@ func findings(j *Judgement) ([]Finding, []findingPlace) {
 // FindingsAt are the findings that can be repaired: on entries for some addresses, and on missing reservations of
 // others. All of them must have been judged. The cost grows with the number of addresses.
 func FindingsAt(j *Judgement, entries, reservations []netip.Addr) (found []Finding) {
-	x := &finder{j.x, j}
+	x := &finder{Index: j.x, j: j}
 	for _, addr := range uniqueAddresses(slices.Clone(entries)) {
 		found = append(found, x.wrongEntriesAt(addr, nil)...)
 	}

@@ -28,9 +28,8 @@ type Judgement struct {
 	// Total is the number of all allocations; a judgement of some addresses has fewer.
 	Total int
 
-	x     *Index
-	past  Past
-	items map[*ippool.Allocation]*Item // the same allocations
+	x    *Index
+	past Past
 	// reservedApart are the allocations whose reservation is judged by itself.
 	reservedApart map[*Item]bool
 }
@@ -90,7 +89,8 @@ type judging struct {
 	past      Past
 	overrides Overrides
 	j         *Judgement
-	nodeSets  map[nodeSetKey]*nodeSet // see nodeSetOf
+	items     map[*ippool.Allocation]*Item // what is judged
+	nodeSets  map[nodeSetKey]*nodeSet      // see nodeSetOf
 }
 
 func newJudging(x *Index, past Past, overrides Overrides) *judging {
@@ -105,11 +105,11 @@ func newJudging(x *Index, past Past, overrides Overrides) *judging {
 func (x *judging) judgeAll(entries []entry, reservations []*ippool.Reservation) *Judgement {
 	j := x.j
 	j.Allocations, j.Reservations = make([]*Item, 0, len(entries)), make([]*Item, 0, len(reservations))
-	j.reservedApart, j.items = map[*Item]bool{}, make(map[*ippool.Allocation]*Item, len(entries))
+	j.reservedApart, x.items = map[*Item]bool{}, make(map[*ippool.Allocation]*Item, len(entries))
 	for _, e := range entries {
-		if j.items[e.Allocation] == nil {
+		if x.items[e.Allocation] == nil {
 			it := x.judgeAllocation(e)
-			j.Allocations, j.items[e.Allocation] = append(j.Allocations, it), it
+			j.Allocations, x.items[e.Allocation] = append(j.Allocations, it), it
 		}
 	}
 	slices.SortStableFunc(reservations, byName)
@@ -147,7 +147,7 @@ func (x *judging) judgeReservation(r *ippool.Reservation) *Item {
 	if len(readings) > 0 {
 		it.reading = &readings[0]
 	}
-	related := x.allocationsOf(r, readings, x.j.items)
+	related := x.allocationsOf(r, readings, x.items)
 	unsupported := x.unsupportedPoolOf(r, readings, len(related) == 0)
 	keepsForAnother := slices.ContainsFunc(related, func(a *Item) bool {
 		return r.Claim != nil && !it.HasClaimOf(a)

@@ -389,7 +389,7 @@ func (x *finder) misrecordedAt(addr netip.Addr) (found []Finding) {
 		if c := x.carriageOf(b, addr); x.isRecorded(c, p.Range.Prefix()) || !slices.Contains(x.readPools(c), p) {
 			continue
 		}
-		e := x.j.items[entries[0].Allocation].Evidence()
+		e := x.itemOf(entries[0]).Evidence()
 		fenced := x.renewedBehindFence(DELTimeout, b.report.node) &&
 			(e.Sandbox == NodeDead || x.renewedBehindFence(DELTimeout, e.Nodes))
 		ended, silent := x.endedWhenReported(e, x.byContainerID[entries[0].ContainerID])
@@ -400,6 +400,17 @@ func (x *finder) misrecordedAt(addr netip.Addr) (found []Finding) {
 		}
 	}
 	return found
+}
+
+// itemOf is the judged item of an entry.
+func (x *finder) itemOf(e entry) *Item {
+	if x.items == nil {
+		x.items = make(map[*ippool.Allocation]*Item, len(x.j.Allocations))
+		for _, it := range x.j.Allocations {
+			x.items[it.Allocation] = it
+		}
+	}
+	return x.items[e.Allocation]
 }
 
 func (x *finder) misrecordedFor(p *pool, a *ippool.Allocation, b *sandboxAddress, e *Evidence, fenced bool) Finding {
