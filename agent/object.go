@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -144,10 +145,6 @@ func versionOf(m metav1.ObjectMeta) objectVersion {
 	return newest
 }
 
-// maxClockSkew is how much the clocks of two API servers may differ. The answer to one write may be lost, and the
-// next answer may come from the other server.
-const maxClockSkew = 10 * time.Second
-
 // advance records the answered version and returns the version before. reason says why etcd must have been restored, ""
 // if not. Either the resourceVersion ran backwards, or the last write of an object that was read is older than known.
 func (o *object[T]) advance(read bool) (before objectVersion, reason string) {
@@ -157,7 +154,8 @@ func (o *object[T]) advance(read bool) (before objectVersion, reason string) {
 	case isOlder(now.resourceVersion, before.resourceVersion):
 		reason = fmt.Sprintf("%s %s is at resourceVersion %s after %s",
 			o.kind, o.name, now.resourceVersion, before.resourceVersion)
-	case read && !now.writtenAt.IsZero() && now.writtenAt.Before(before.writtenAt.Add(-maxClockSkew)):
+	case read && !now.writtenAt.IsZero() && now.writtenAt.Before(before.writtenAt.Add(-v1alpha1.MaxClockDifference)):
+		// The answer to one write may be lost, and the next answer may come from the other server.
 		reason = fmt.Sprintf("%s %s was last written at %s after it was written at %s", o.kind, o.name,
 			now.writtenAt.UTC().Format(time.RFC3339), before.writtenAt.UTC().Format(time.RFC3339))
 	}

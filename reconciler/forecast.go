@@ -61,7 +61,7 @@ func (r *Reconciler) checkLeases(ctx context.Context, plan *Plan) {
 			forbidden[namespace] = isForbidden
 		}
 		if isForbidden {
-			plan.refuse(it, Gate{
+			plan.block(it, Gate{
 				Why:    NoLease,
 				Detail: leaseForbiddenDetail(namespace, leases) + " (checked for your account, not for the reconciler's)",
 			})

@@ -84,7 +84,7 @@ func (k Known) passGates(j *judge.Judgement, opts Options) *Plan {
 		gates := k.gatesOf(it, j.Observation, p.CommonGates, opts)
 		switch {
 		case len(gates) > 0:
-			p.refuse(it, gates...)
+			p.block(it, gates...)
 		case it.Proven:
 			p.Release = append(p.Release, it)
 		default:
@@ -136,14 +136,14 @@ func (k Known) gatesOf(it *judge.Item, o *judge.Observation, common []Gate, opts
 func (p *Plan) refuseUnconfirmed(g Gate) {
 	p.Release = slices.DeleteFunc(p.Release, func(it *judge.Item) bool {
 		if !it.Proven {
-			p.refuse(it, g)
+			p.block(it, g)
 		}
 		return !it.Proven
 	})
 }
 
-// refuse adds an item that is refused because of the gates, at least one.
-func (p *Plan) refuse(it *judge.Item, gates ...Gate) {
+// block adds an item that is refused because of the gates, at least one.
+func (p *Plan) block(it *judge.Item, gates ...Gate) {
 	p.Refused = append(p.Refused, Refused{Item: it, Gate: gates[0], Also: gates[1:]})
 	if gates[0].Why == AwaitingConfirmation {
 		p.Until = EarliestNonZero(p.Until, gates[0].At)

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
@@ -188,7 +189,7 @@ func TestRestore_NodesJoinInTurn(t *testing.T) {
 // In the pass that detects a restore every node is awaited, however young its report is: two API servers' clocks differ
 // by less than the report must be younger than the pass.
 func TestRestore_DetectingPassAwaitsEveryNode(t *testing.T) {
-	const young = minute + judge.MaxClockDifference - time.Second
+	const young = minute + v1alpha1.MaxClockDifference - time.Second
 	p := newProcess(t, atOnce)
 	both := func(after time.Duration) Part {
 		at := RenewedAt(Now.Add(after))

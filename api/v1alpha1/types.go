@@ -6,6 +6,8 @@
 package v1alpha1
 
 import (
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -14,6 +16,9 @@ import (
 func Resource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "ip-reconcile.dev", Version: "v1alpha1", Resource: "sandboxreports"}
 }
+
+// MaxClockDifference is how far the clocks of two API servers may be apart.
+const MaxClockDifference = 10 * time.Second
 
 const (
 	// HashAnnotation on a node's Lease has the podstate.Hash of the report that the Lease confirms.

@@ -106,8 +106,8 @@ func executor() []Mutant {
 			Old:   `p.state = GivenUp`, New: ``},
 		{Fault: "What is given up does not have its reservations back", Decl: "executor.giveUp",
 			Tests: "TestRelease_StepsAndFaults",
-			Old: `e.refuse(changes, err)
-	e.recreateReservations(changes)`, New: `e.refuse(changes, err)`},
+			Old: `e.end(changes, err)
+	e.recreateReservations(changes)`, New: `e.end(changes, err)`},
 		{Fault: "A reservation whose delete may yet arrive stays the same object",
 			Decl: "Cluster.Recreate", Tests: "TestRecreate_Answers",
 			Old: `if errors.Is(err, apply.ErrConflict) {

@@ -104,7 +104,7 @@ func gates() []Mutant {
 			Old:   `return "etcd was restored (" + o.Restored + "): a pass that began before releases nothing"`, New: ``},
 		{Fault: "A report that was not renewed since the restore is enough", Decl: "last.isAfterRestore",
 			Tests: "TestRestore_PausesReleases",
-			Old:   `!report.ConfirmedAt.Before(r.DetectedAt.Add(judge.MaxClockDifference))`, New: `true`},
+			Old:   `!report.ConfirmedAt.Before(r.DetectedAt.Add(v1alpha1.MaxClockDifference))`, New: `true`},
 		{Fault: "A kind that cannot be watched is missing in an observation of the caches",
 			Decl: "Source.problem", Tests: "TestRun_KindThatCannotBeWatched",
 			Old: `case k.isPolled():`, New: `case false:`},

@@ -110,7 +110,7 @@ func (e *executor[C]) run(ctx context.Context, queue []C) {
 			n = partial
 		}
 		remaining, err := e.attempt(ctx, queue[:n])
-		if remaining = e.refuseUnwritten(remaining, len(queue)-n); err == nil || errors.Is(err, ErrForbidden) {
+		if remaining = e.endUnwritten(remaining, len(queue)-n); err == nil || errors.Is(err, ErrForbidden) {
 			if err = worstError(remaining); err == nil && len(remaining) > 0 {
 				err = ErrConflict
 			}
@@ -274,20 +274,20 @@ func (e *executor[C]) check(ctx context.Context, todo []C) (checked Checked[C], 
 // giveUp ends changes for this pass, and recreates the reservations of those that may be incomplete. One reservation
 // too many is found and released later; one too few may hand out a live address.
 func (e *executor[C]) giveUp(changes []C, err error) {
-	e.refuse(changes, err)
+	e.end(changes, err)
 	e.recreateReservations(changes)
 }
 
-func (e *executor[C]) refuse(changes []C, err error) {
+func (e *executor[C]) end(changes []C, err error) {
 	for _, c := range changes {
 		e.rules.GaveUp(c, e.leases, err)
 		c.soFar().state = GivenUp
 	}
 }
 
-// refuseUnwritten gives up the changes whose write is forbidden or was not answered, and returns the others. A write
+// endUnwritten gives up the changes whose write is forbidden or was not answered, and returns the others. A write
 // that was not answered is tried once more if no other change waits. waiting is how many changes are not in all.
-func (e *executor[C]) refuseUnwritten(all []C, waiting int) (others []C) {
+func (e *executor[C]) endUnwritten(all []C, waiting int) (others []C) {
 	denied, others := partition(all, func(c C) bool { return errors.Is(c.soFar().err, ErrForbidden) })
 	unanswered, rest := partition(others, func(c C) bool { return errors.Is(c.soFar().err, errNoAnswer) })
 	again, last := partition(unanswered, func(c C) bool {
@@ -300,7 +300,7 @@ func (e *executor[C]) refuseUnwritten(all []C, waiting int) (others []C) {
 	}
 	denied = append(denied, last...)
 	for _, c := range denied {
-		e.refuse([]C{c}, c.soFar().err)
+		e.end([]C{c}, c.soFar().err)
 	}
 	e.recreateReservations(denied)
 	return others

@@ -57,7 +57,7 @@ func (x *judging) isOnSuccessor(e *Evidence) bool {
 	case isItsOwn && !(e.Phase == podstate.Pending && e.Sandbox == Absent):
 		return false
 	case e.Phase == podstate.Terminating:
-		return !x.isGone(e.Pod.Node) && !e.UnreachableTimedOut
+		return !x.isDeadOrMissing(e.Pod.Node) && !e.UnreachableTimedOut
 	}
 	return e.Phase == podstate.Pending
 }

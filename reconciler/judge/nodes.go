@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
@@ -149,7 +150,7 @@ func (x *judging) couldRun(it *Item, bound boundPod, mentions []mention) sandbox
 	}
 	s := sandboxState{unproven: true, onlyOthersMissing: !slices.ContainsFunc(all, x.isMissing)}
 	switch {
-	case it.Allocation == nil && pod != nil && x.isGone(pod.Node):
+	case it.Allocation == nil && pod != nil && x.isDeadOrMissing(pod.Node):
 		s.nodeSet = *x.newNodeSet(sortedUnique(slices.Concat(x.agentNodes, all)), func(name string) nodeCondition {
 			if name == pod.Node {
 				return notReporting
@@ -213,7 +214,7 @@ func (x *judging) joinedSince(it *Item) (names []string) {
 	}
 	first := x.past.Of(it.ID()).First
 	for name, joined := range x.missingNodes {
-		if !first.IsZero() && joined.After(first.Add(MaxClockDifference)) {
+		if !first.IsZero() && joined.After(first.Add(v1alpha1.MaxClockDifference)) {
 			names = append(names, name)
 		}
 	}

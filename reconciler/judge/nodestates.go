@@ -31,7 +31,8 @@ func (x *Index) nodeCondition(name string) nodeCondition {
 	return notReporting
 }
 
-func (x *Index) isGone(node string) bool {
+// isDeadOrMissing reports whether a node is proven dead or has no Node object, and no fresh report proves otherwise.
+func (x *Index) isDeadOrMissing(node string) bool {
 	c := x.nodeCondition(node)
 	return node != "" && (c == provenDead || c == nodeObjectMissing)
 }
@@ -66,9 +67,6 @@ func (x *Index) findAgentNodes() []string {
 	}
 	return sortedUnique(nodes)
 }
-
-// MaxClockDifference is how far the clocks of two API servers may be apart.
-const MaxClockDifference = 10 * time.Second
 
 // nodesUnknown is why it is not known which nodes could run a sandbox, "" if it is known.
 func (x *Index) nodesUnknown() string {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -86,6 +87,6 @@ func (n *nodes) expected() map[string]time.Time {
 func (n *nodes) hasLost(nodes []string, first time.Time) bool {
 	return len(n.lost) > 0 && slices.ContainsFunc(nodes, func(name string) bool {
 		return n.lost[name] && !n.reported[name].After(first.Add(judge.MinAbsenceWhilePending)) &&
-			!n.joined[name].After(first.Add(judge.MaxClockDifference))
+			!n.joined[name].After(first.Add(v1alpha1.MaxClockDifference))
 	})
 }

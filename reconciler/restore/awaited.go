@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
@@ -154,8 +155,8 @@ func (r *last) awaits(name string, report *podstate.Report, o *judge.Observation
 // Caches may still have a younger report from before the restore. It opens the gate for a first check only, and settles
 // nothing.
 func (r *last) isAfterRestore(report *podstate.Report) bool {
-	return !report.WrittenAt.Before(r.At.Add(judge.MaxClockDifference)) ||
-		!report.ConfirmedAt.Before(r.DetectedAt.Add(judge.MaxClockDifference))
+	return !report.WrittenAt.Before(r.At.Add(v1alpha1.MaxClockDifference)) ||
+		!report.ConfirmedAt.Before(r.DetectedAt.Add(v1alpha1.MaxClockDifference))
 }
 
 // isAcknowledged reports whether an operator has acknowledged this very restore, so that no node must report.

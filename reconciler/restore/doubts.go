@@ -4,6 +4,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
@@ -19,7 +20,7 @@ func (s State) DoubtsTaint(n *podstate.Node) bool { return s.last.doubtsTaint(n)
 // created at a time.
 func (s State) DoubtsStatus(created time.Time) bool {
 	detected := s.last.DetectedAt
-	return !detected.IsZero() && created.Before(detected.Add(judge.MaxClockDifference))
+	return !detected.IsZero() && created.Before(detected.Add(v1alpha1.MaxClockDifference))
 }
 
 // doubtsTaint reports whether the restore may have brought back the out-of-service taint of a node. Taints have no
