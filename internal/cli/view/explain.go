@@ -163,7 +163,7 @@ type Evidence struct {
 	Sandbox EvidenceSandbox `json:"sandbox"`
 	// Claimant is another pod or sandbox that carries the address; absent where none does.
 	Claimant     string `json:"claimant,omitempty"`
-	ClaimantNode string `json:"claimantNode,omitempty"`
+	ClaimantNode string `json:"claimantNode,omitempty"` // of the report that lists the claimant; "" for a pod
 }
 
 // NewEvidence returns the document of the evidence on an item.
