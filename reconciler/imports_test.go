@@ -14,18 +14,17 @@ const module = "github.com/ip-reconcile/ip-reconcile/"
 // knows what comes before, and nothing knows what comes after it. All may import ippool, podstate, api and the packages
 // in internal that are below them.
 var mayImport = map[string][]string{
-	"reconciler/judge":    {},
-	"reconciler/schedule": {},
-	"reconciler/memory":   {"judge"},
-	"reconciler/restore":  {"judge"},
-	"reconciler/usage":    {"judge"},
-	"reconciler/apply":    {"judge"},
-	"reconciler":          {"judge", "memory", "restore", "apply"},
-	"reconciler/audit":    {"judge", "apply", "."},
-	"reconciler/snapshot": {"judge", "restore"},
-	// They have Reconciler's StateStore and the errors of apply.
-	"reconciler/kube":      {"judge", "restore", "apply", "."},
-	"reconciler/informers": {"judge", "restore", "apply", ".", "kube"},
+	"reconciler/judge":     {},
+	"reconciler/schedule":  {},
+	"reconciler/memory":    {"judge"},
+	"reconciler/restore":   {"judge"},
+	"reconciler/usage":     {"judge"},
+	"reconciler/apply":     {"judge"},
+	"reconciler":           {"judge", "memory", "restore", "apply"},
+	"reconciler/audit":     {"judge", "."},
+	"reconciler/snapshot":  {"judge", "restore"},
+	"reconciler/kube":      {"judge", "restore", "apply"},
+	"reconciler/informers": {"judge", "restore", "apply", "kube"},
 	"reconciler/serve":     {"judge", "restore", "usage", "schedule", "informers", "."},
 }
 

@@ -13,19 +13,18 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
-// full is a Source whose List reads by quorum.
-type full struct{ *Source }
+// FullSource is a reconciler.Source whose List reads by quorum.
+type FullSource struct{ *Source }
 
 // Full returns a source that reads by quorum, and compares the caches with what it read.
-func (s *Source) Full() reconciler.Source { return full{s} }
+func (s *Source) Full() FullSource { return FullSource{s} }
 
 // List reads everything by quorum and compares the caches with it. RestartFullPass makes it start again.
-func (f full) List(ctx context.Context) (*judge.Observation, error) {
+func (f FullSource) List(ctx context.Context) (*judge.Observation, error) {
 	for {
 		pass, end := context.WithCancel(ctx)
 		f.mu.Lock()
@@ -40,7 +39,7 @@ func (f full) List(ctx context.Context) (*judge.Observation, error) {
 	}
 }
 
-func (f full) listAndVerify(ctx context.Context) (*judge.Observation, error) {
+func (f FullSource) listAndVerify(ctx context.Context) (*judge.Observation, error) {
 	f.mu.Lock()
 	isSynced, failures, opens := f.isSynced, f.failures, f.opens
 	f.changes = map[objectKey]bool{}

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
 // The Leases in the reconciler's namespace, and their annotations. Only OwnLease has a holder.
@@ -33,28 +32,28 @@ const (
 )
 
 // BreakerStore keeps what the breaker counts in an annotation of OwnLease.
-func (c *Cluster) BreakerStore() reconciler.StateStore {
-	return leaseAnnotation{c, OwnLease, ReleasedAnnotation}
+func (c *Cluster) BreakerStore() LeaseAnnotation {
+	return LeaseAnnotation{c, OwnLease, ReleasedAnnotation}
 }
 
 // RestoreStore keeps the etcd restore state. It may be too long for OwnLease, which is written every 2 s.
-func (c *Cluster) RestoreStore() reconciler.StateStore {
-	return leaseAnnotation{c, RestoreLease, RestoreAnnotation}
+func (c *Cluster) RestoreStore() LeaseAnnotation {
+	return LeaseAnnotation{c, RestoreLease, RestoreAnnotation}
 }
 
 // PassStore keeps the record of the last full pass. On OwnLease the elector would meet a conflict after each pass.
-func (c *Cluster) PassStore() reconciler.StateStore {
-	return leaseAnnotation{c, PassLease, PassAnnotation}
+func (c *Cluster) PassStore() LeaseAnnotation {
+	return LeaseAnnotation{c, PassLease, PassAnnotation}
 }
 
-// leaseAnnotation is a StateStore in an annotation of a Lease in the reconciler's namespace.
-type leaseAnnotation struct {
+// LeaseAnnotation is a reconciler.StateStore in an annotation of a Lease in the reconciler's namespace.
+type LeaseAnnotation struct {
 	c                 *Cluster
 	lease, annotation string
 }
 
 // Update implements reconciler.StateStore. It creates a missing Lease, and reads the Lease again after a conflict.
-func (a leaseAnnotation) Update(ctx context.Context, change func(kept string) (string, error)) error {
+func (a LeaseAnnotation) Update(ctx context.Context, change func(kept string) (string, error)) error {
 	var sent string
 	isConflict := func(err error) bool {
 		return ctx.Err() == nil && (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err))
@@ -65,7 +64,7 @@ func (a leaseAnnotation) Update(ctx context.Context, change func(kept string) (s
 }
 
 // updateOnce is one try. What the previous try sent may have arrived although its answer did not.
-func (a leaseAnnotation) updateOnce(ctx context.Context, sent *string, change func(kept string) (string, error)) error {
+func (a LeaseAnnotation) updateOnce(ctx context.Context, sent *string, change func(kept string) (string, error)) error {
 	var lease *coordinationv1.Lease
 	err := a.c.call(ctx, func(ctx context.Context) (err error) {
 		lease, err = a.c.lease(ctx, types.NamespacedName{Namespace: a.c.Namespace, Name: a.lease})
