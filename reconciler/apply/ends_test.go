@@ -45,9 +45,9 @@ func (s *server) Refresh(context.Context) error {
 	return nil
 }
 
-func (s *server) Read(context.Context, judge.LiveKeys) error { return s.Refresh(nil) }
-func (s *server) Wrote(written *judge.Live)                  { s.x = s.x.With(written) }
-func (s *server) Index() *judge.Index                        { return s.x }
+func (s *server) Read(ctx context.Context, _ judge.LiveKeys) error { return s.Refresh(ctx) }
+func (s *server) Wrote(written *judge.Live)                        { s.x = s.x.With(written) }
+func (s *server) Index() *judge.Index                              { return s.x }
 
 func (s *server) Hold(ctx context.Context, _ string, leases []string, work Work) error {
 	if s.rand.IntN(8) == 0 {

@@ -25,6 +25,7 @@ func NewRelease(it *judge.Item) *Release {
 	return &Release{Item: it, leases: it.LeaseNames(), pools: it.PoolNames()}
 }
 
+// Leases returns the namespace of the item, and the Leases of its pools.
 func (r *Release) Leases() (namespace string, names []string) { return r.Item.Namespace(), r.leases }
 
 // ID identifies the item.

@@ -35,6 +35,7 @@ func (r *Repair) FollowUp(x *judge.Index) []*Repair {
 	return []*Repair{{Finding: missing, leases: r.leases, IsDue: r.IsDue, IsFollowUp: true}}
 }
 
+// Leases returns the namespace of the pool, and its Leases.
 func (r *Repair) Leases() (namespace string, names []string) {
 	return r.Finding.Repair.Pool.Namespace, r.leases
 }

@@ -55,7 +55,7 @@ func TestRecreate_Answers(t *testing.T) {
 			}
 			err := f.cluster(t).Recreate(t.Context(), readReservation(), time.Second)
 			isOther := err != nil && !errors.Is(err, apply.ErrForbidden) && !errors.Is(err, apply.ErrConflict)
-			if isOther != (c.want == failed) || !isOther && !errors.Is(err, c.want) {
+			if isOther != errors.Is(c.want, failed) || !isOther && !errors.Is(err, c.want) {
 				t.Errorf("the error is %v", err)
 			}
 			var requests string
