@@ -56,7 +56,7 @@ func (r *Reconciler) emit(o Outcome) {
 
 // Decline ends what a person asked to release and what the result has not released.
 func (r *Reconciler) Decline(out *Result) {
-	gates, isReleased := map[judge.ID]Gate{}, idsOf(out.Released)
+	gates, isReleased := map[judge.ID]Gate{}, judge.IDs(out.Released)
 	for _, x := range out.Refused {
 		gates[x.ID()] = x.Gate
 	}

@@ -105,7 +105,7 @@ func (r *Reconciler) Run(ctx context.Context) (*Result, error) {
 	}, func(out *Result, next time.Time, pause time.Duration) (waits bool) {
 		found, now := out.unconfirmed(), out.Observation.Now
 		if first == nil {
-			first = idsOf(found)
+			first = judge.IDs(found)
 			if r.Options.Repair {
 				repairedBy = now.Add(repairAfter)
 			}

@@ -98,7 +98,7 @@ func addressesOf(todo []*apply.Release) []netip.Addr {
 	for _, c := range todo {
 		addresses = append(addresses, c.Item.Address())
 		for _, r := range c.Item.Related() {
-			addresses = append(addresses, r.Address()) // in a wide range the key gives another one
+			addresses = append(addresses, r.Address()) // its name may be read in several ways
 		}
 	}
 	slices.SortFunc(addresses, netip.Addr.Compare)
@@ -107,14 +107,6 @@ func addressesOf(todo []*apply.Release) []netip.Addr {
 
 // FollowUps is none: the reservations are deleted before.
 func (e *releaseRules) FollowUps(*judge.Index, *apply.Release) []*apply.Release { return nil }
-
-func idsOf[T interface{ ID() judge.ID }](all []T) map[judge.ID]bool {
-	ids := map[judge.ID]bool{}
-	for _, x := range all {
-		ids[x.ID()] = true
-	}
-	return ids
-}
 
 // GaveUp records why an item is not released.
 func (e *releaseRules) GaveUp(c *apply.Release, leases []string, err error) {

@@ -82,7 +82,7 @@ func (out *Result) withReleased() *Result {
 	}
 	j := *out.Judgement
 	j.Allocations, j.Reservations = slices.Clip(j.Allocations), slices.Clip(j.Reservations)
-	has := idsOf(slices.Concat(j.Allocations, j.Reservations))
+	has := judge.IDs(slices.Concat(j.Allocations, j.Reservations))
 	for _, it := range out.Released {
 		switch {
 		case has[it.ID()]:
@@ -111,7 +111,7 @@ func uniqueRefused(all []Refused) (unique []Refused) {
 
 // Needs reports whether something that was not released may have its sandbox, or a claimant, on the report's node.
 func (out *Result) Needs(r *podstate.Report) bool {
-	released := idsOf(out.Released)
+	released := judge.IDs(out.Released)
 	return slices.ContainsFunc(slices.Concat(out.Allocations, out.Reservations), func(it *judge.Item) bool {
 		e := it.Evidence()
 		return e != nil && (slices.Contains(e.Nodes, r.Name) || e.RivalNode() == r.Name) && !released[it.ID()]

@@ -155,7 +155,7 @@ func (o *byHand) check(ctx context.Context, r *reconciler.Reconciler) (err error
 		o.filter.Addresses = append(o.filter.Addresses, it.Address()) // picks the findings
 		all = append(all, it.Related()...)
 	}
-	ids := view.IDs(all)
+	ids := judge.IDs(all)
 	o.filter.Has = func(it *judge.Item) bool { return ids[it.ID()] }
 	return nil
 }
@@ -192,7 +192,7 @@ func (o *byHand) release(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	isReleased := view.IDs(out.Released)
+	isReleased := judge.IDs(out.Released)
 	for _, it := range out.StaleItems() {
 		if printed.Has(it) && !isAgreed(printed, it) {
 			out.Refused = append(out.Refused, reconciler.Refused{Item: it, Gate: reconciler.Gate{Why: reconciler.Changed,

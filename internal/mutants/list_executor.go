@@ -58,9 +58,9 @@ func executor() []Mutant {
 			Old: `e.deleteReservations(ctx, h, changes, written)
 	e.patchPools(ctx, h, changes, written)`, New: `e.patchPools(ctx, h, changes, written)
 	e.deleteReservations(ctx, h, changes, written)`},
-		{Fault: "A reservation is deleted that another entry needs", Decl: "Release.reservations",
+		{Fault: "A reservation is deleted that another entry needs", Decl: "Item.ReservationsWithout",
 			Tests: "TestRelease_SharedReservation",
-			Old:   `if related.Verdict == judge.Stale && !isNeeded {`, New: `if _ = isNeeded; related.Verdict == judge.Stale {`},
+			Old:   `if r.Verdict == Stale && !isNeeded {`, New: `if _ = isNeeded; r.Verdict == Stale {`},
 		{Fault: "A delete without answer is not sent again", Decl: "executor.deleteReservations",
 			Tests: "TestRelease_StepsAndFaults",
 			Old:   `if answerOf(err) == uncertain &&`, New: `if false &&`},

@@ -93,34 +93,12 @@ func (r *Release) Steps() Steps {
 	return Steps{Delete: r.deletes, Pool: r.Item.Pool, Remove: r.Item.Allocation}
 }
 
-// takeReservations decides which reservations are deleted for releases that stand: the item itself where it is one, or
-// those that only released items need.
+// takeReservations decides which reservations are deleted for releases that stand.
 func takeReservations(releases []*Release) {
-	isReleased := idsOf(releases)
+	isReleased := judge.IDs(releases)
 	for _, r := range releases {
-		r.deletes = r.reservations(isReleased)
+		r.deletes = r.Item.ReservationsWithout(isReleased)
 	}
-}
-
-func (r *Release) reservations(isReleased map[judge.ID]bool) (all []*ippool.Reservation) {
-	if r.Item.Reservation != nil {
-		return []*ippool.Reservation{r.Item.Reservation}
-	}
-	for _, related := range r.Item.Related() {
-		isNeeded := slices.ContainsFunc(related.Related(), func(a *judge.Item) bool { return !isReleased[a.ID()] })
-		if related.Verdict == judge.Stale && !isNeeded {
-			all = append(all, related.Reservation)
-		}
-	}
-	return all
-}
-
-func idsOf(releases []*Release) map[judge.ID]bool {
-	ids := map[judge.ID]bool{}
-	for _, r := range releases {
-		ids[r.ID()] = true
-	}
-	return ids
 }
 
 // Note records the answer to a step. A delete that may have arrived counts as arrived.

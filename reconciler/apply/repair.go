@@ -68,9 +68,8 @@ func (r *Repair) Steps() Steps {
 	if w.Key == "" {
 		return Steps{Replace: w.PreviousReservation, Create: w.NewReservation()}
 	}
-	return Steps{Pool: w.Pool, IsNewPool: w.NewPool, Add: &ippool.NewEntry{
-		Key: w.Key, ContainerID: w.ContainerID, PodRef: w.PodRef, IfName: w.IfName, Replaces: w.Previous,
-	}}
+	entry := w.NewEntry()
+	return Steps{Pool: w.Pool, IsNewPool: w.NewPool, Add: &entry}
 }
 
 // Note records the answer to the only step.

@@ -25,7 +25,7 @@ func toRecreate(x *judge.Index, j *judge.Judgement, todo, stand []*Release) []*R
 	if len(partial) == 0 {
 		return nil
 	}
-	toRelease := idsOf(stand)
+	toRelease := judge.IDs(stand)
 	for _, r := range stand {
 		if r.Item.Allocation == nil {
 			continue

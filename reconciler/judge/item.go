@@ -46,6 +46,15 @@ func (it *Item) ID() ID {
 	return ID{Object: it.pool.ref, Key: a.Key, ContainerID: a.ContainerID, PodRef: a.PodRef, IfName: a.IfName}
 }
 
+// IDs returns the identities of items, or of what has one.
+func IDs[T interface{ ID() ID }](all []T) map[ID]bool {
+	ids := make(map[ID]bool, len(all))
+	for _, x := range all {
+		ids[x.ID()] = true
+	}
+	return ids
+}
+
 // Namespace is that of the pool or reservation, and of whereabouts' Leases.
 func (it *Item) Namespace() string {
 	if it.Reservation != nil {
@@ -148,6 +157,21 @@ func (it *Item) ContainerID() string {
 
 // Related are the reservations of an allocation, or the allocations of a reservation.
 func (it *Item) Related() []*Item { return it.related }
+
+// ReservationsWithout returns the reservations that are deleted with the item if these items are released: the item
+// itself where it is one, or those of an allocation that only released items need.
+func (it *Item) ReservationsWithout(isReleased map[ID]bool) (all []*ippool.Reservation) {
+	if it.Reservation != nil {
+		return []*ippool.Reservation{it.Reservation}
+	}
+	for _, r := range it.related {
+		isNeeded := slices.ContainsFunc(r.related, func(a *Item) bool { return !isReleased[a.ID()] })
+		if r.Verdict == Stale && !isNeeded {
+			all = append(all, r.Reservation)
+		}
+	}
+	return all
+}
 
 // SharesVerdictOf is the allocation whose verdict a reservation shares; nil for none.
 func (it *Item) SharesVerdictOf() *Item { return it.verdictSource }

@@ -30,6 +30,13 @@ type Repair struct {
 	IsFenced            bool   // it rests on a report renewed behind the fence, so it is written without delay
 }
 
+// NewEntry is the entry that a repair writes.
+func (w *Repair) NewEntry() ippool.NewEntry {
+	return ippool.NewEntry{
+		Key: w.Key, ContainerID: w.ContainerID, PodRef: w.PodRef, IfName: w.IfName, Replaces: w.Previous,
+	}
+}
+
 // NewReservation is the reservation that a repair creates.
 func (w *Repair) NewReservation() *ippool.Reservation {
 	return ippool.NewReservation(w.Pool.Namespace, w.Network, w.Address, w.PodRef, w.IfName)

@@ -279,7 +279,7 @@ func verdictOf(it view.PlanItem) string {
 
 // Complete adds to the result of a run of what the plan allows why it does not allow the other items of the plan.
 func (f *File) Complete(out *reconciler.Result) {
-	done, recorded := view.IDs(out.Released), 0
+	done, recorded := judge.IDs(out.Released), 0
 	for _, x := range out.Refused {
 		done[x.ID()] = true
 	}

@@ -37,20 +37,11 @@ func Pick(out *reconciler.Result, f Filter) *Picked {
 	refused := lists.Filter(out.Refused, func(x reconciler.Refused) bool { return f.Item(x.Item) })
 	common := lists.Filter(out.CommonGates, func(g reconciler.Gate) bool { return g.Pool == "" || f.Pool(g.Pool) })
 	p := &Picked{Assessment: &picked, Filter: f, Gates: gatesOf(common, refused), all: out.Summary(),
-		refused: map[judge.ID]reconciler.Refused{}, released: IDs(out.Released)}
+		refused: map[judge.ID]reconciler.Refused{}, released: judge.IDs(out.Released)}
 	for _, x := range refused {
 		p.refused[x.ID()] = x
 	}
 	return p
-}
-
-// IDs returns the identities of items.
-func IDs(items []*judge.Item) map[judge.ID]bool {
-	ids := map[judge.ID]bool{}
-	for _, it := range items {
-		ids[it.ID()] = true
-	}
-	return ids
 }
 
 // pools returns the picked pools.

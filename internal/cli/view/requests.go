@@ -35,19 +35,14 @@ func NewRequests(out *reconciler.Result) (*Requests, error) {
 			released = append(released, x.Item)
 		}
 	}
-	isReleased, deletes := IDs(released), map[string]bool{}
+	isReleased, deletes := judge.IDs(released), map[string]bool{}
 	entries := map[*ippool.Pool][]ippool.Allocation{}
 	for _, it := range released {
-		if it.Reservation != nil {
-			deletes[it.Reservation.Ref()] = true
-			continue
+		for _, r := range it.ReservationsWithout(isReleased) {
+			deletes[r.Ref()] = true
 		}
-		entries[it.Pool] = append(entries[it.Pool], *it.Allocation)
-		for _, r := range it.Related() {
-			stays := func(a *judge.Item) bool { return !isReleased[a.ID()] }
-			if r.Verdict == judge.Stale && !slices.ContainsFunc(r.Related(), stays) {
-				deletes[r.Reservation.Ref()] = true
-			}
+		if it.Allocation != nil {
+			entries[it.Pool] = append(entries[it.Pool], *it.Allocation)
 		}
 	}
 	all := &Requests{Deletes: slices.Sorted(maps.Keys(deletes))}
@@ -98,9 +93,7 @@ func (r *Requests) repair(found []judge.Finding) error {
 		if entries[w.Pool] == nil {
 			pools = append(pools, w.Pool)
 		}
-		entries[w.Pool], isNew[w.Pool] = append(entries[w.Pool], ippool.NewEntry{
-			Key: w.Key, ContainerID: w.ContainerID, PodRef: w.PodRef, IfName: w.IfName, Replaces: w.Previous,
-		}), w.NewPool
+		entries[w.Pool], isNew[w.Pool] = append(entries[w.Pool], w.NewEntry()), w.NewPool
 	}
 	for _, pool := range pools {
 		if isNew[pool] {
