@@ -36,6 +36,3 @@ type Process struct {
 	repairCounts     map[judge.NodePool]window
 	pauses           map[string]string // the pauses of the last pass in words, by pool
 }
-
-// NodeQuarantine is how long a Node object must be missing before that counts, whatever --confirm-after says.
-const NodeQuarantine = memory.NodeQuarantine

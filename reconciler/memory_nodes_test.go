@@ -12,6 +12,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/memory"
 )
 
 // What was held for hours must not be released in the first pass after a source was unknown for two seconds.
@@ -99,6 +100,6 @@ func TestHistory_LostNodeRestartsTheWait(t *testing.T) {
 		p.pass(10*minute, waiting, ReportingNode("worker-2"))
 		p.pass(12*minute, waiting, Node("worker-2"), ReportRenewed("worker-2", 2*minute))
 		p.pass(16*minute, waiting, ReportRenewed("worker-2", 6*minute))
-		p.wantReleased("once the Node object was gone for its quarantine", p.pass(16*minute+NodeQuarantine, waiting))
+		p.wantReleased("once the Node object was gone for its quarantine", p.pass(16*minute+memory.NodeQuarantine, waiting))
 	})
 }

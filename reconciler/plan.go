@@ -8,6 +8,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/memory"
 )
 
 // Options are the decisions of an operator.
@@ -47,7 +48,7 @@ func (o Options) confirmAfter(it *judge.Item) time.Duration {
 
 func (o Options) judgePolicy() judge.Policy {
 	p := o.Policy
-	p.MissingAfter = max(o.ConfirmAfter, NodeQuarantine)
+	p.MissingAfter = max(o.ConfirmAfter, memory.NodeQuarantine)
 	return p
 }
 

@@ -219,7 +219,7 @@ func (r *Reconciler) plannedRepairs(j *judge.Assessment) ([]judge.Finding, []Unr
 	found := make([]judge.Finding, 0, len(p.due))
 	for _, c := range p.due {
 		found = append(found, *c.Finding)
-		if r := j.Index().ReservationOf(c.Finding); r != nil {
+		if r := judge.ReservationOf(j.Index(), c.Finding); r != nil {
 			found = append(found, *r)
 		}
 	}

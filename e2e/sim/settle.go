@@ -11,6 +11,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/memory"
 )
 
 // settle heals everything, lets time pass, and checks the result: no entry without a running sandbox, none missing, and
@@ -80,7 +81,7 @@ func (s *Simulation) settle() {
 	}
 	wait, passes := s.plan.Confirm+settleFor, s.counts["pass"]
 	if s.plan.Visits { // a pass confirms nothing while a machine has not reported, which is in every second one
-		wait += 2*s.plan.Every + reconciler.NodeQuarantine // and the machine may be there again for that long
+		wait += 2*s.plan.Every + memory.NodeQuarantine // and the machine may be there again for that long
 	}
 	end := time.Now().Add(wait)
 	for rounds := 1; s.violation == "" && time.Now().Before(end); rounds++ {

@@ -171,7 +171,7 @@ func evidence() []Mutant {
 			Old:   `r.name, r.reportNode = "sandbox "+b.ID+" on node "+b.report.Name, b.report.Name`, New: ``},
 		{Fault: "A sandbox whose addresses were not read claims nothing", Decl: "judging.rivalOf",
 			Tests: "TestTheRowNamesTheCauseWhereSeveralHoldForOneReason",
-			Old:   `return x.unreadSandboxBeside(it, e)`, New: `return rival{}`},
+			Old:   `r = x.unreadSandboxBeside(it, e)`, New: `r = rival{}`},
 		{Fault: "Reports that cannot be read mean that there are no agents", Decl: "NewIndex",
 			Tests: "TestWhetherThereAreAgents",
 			Old:   `|| !knowsReports || o.AgentLeases`, New: `|| !knowsReports && false || o.AgentLeases`},

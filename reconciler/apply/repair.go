@@ -28,7 +28,7 @@ func NewRepair(f *judge.Finding) *Repair {
 
 // FollowUp returns the repair that creates the reservation of the allocation that was written, if it needs one.
 func (r *Repair) FollowUp(x *judge.Index) []*Repair {
-	missing := x.ReservationOf(r.Finding)
+	missing := judge.ReservationOf(x, r.Finding)
 	if missing == nil {
 		return nil
 	}

@@ -29,21 +29,21 @@ func (x *judging) rivalOf(it *Item, e *Evidence) rival {
 		return rival{name: "pod " + e.Pod.String(), podNode: e.Pod.Node}
 	}
 	r := x.carrierBeside(it)
-	if r.name != "" {
-		return r
+	obsolete := r.obsolete
+	if r.name == "" {
+		r = x.guestBeside(it)
 	}
-	for _, next := range []func() rival{
-		func() rival { return x.guestBeside(it) },
-		func() rival { return x.unreadPodBeside(it, true) },
-		func() rival { return x.unreadSandboxBeside(it, e) },
-		func() rival { return x.unreadPodBeside(it, false) },
-	} {
-		n := next()
-		n.obsolete = n.obsolete || r.obsolete
-		if r = n; r.name != "" {
-			return r
-		}
+	if r.name == "" {
+		r = x.unreadPodBeside(it, true)
 	}
+	if r.name == "" {
+		r = x.unreadSandboxBeside(it, e)
+		obsolete = obsolete || r.obsolete
+	}
+	if r.name == "" {
+		r = x.unreadPodBeside(it, false)
+	}
+	r.obsolete = obsolete
 	return r
 }
 

@@ -30,7 +30,7 @@ type Evidence struct {
 	nodeSet
 	SandboxUID  string `json:"-"`
 	ContainerID string `json:"-"` // of the sandbox
-	// Rival: who else carries the address, or may carry it; "" for nobody.
+	// Rival, the claimant in JSON, is who else carries the address, or may carry it; "" for nobody.
 	Rival string `json:"claimant,omitempty"`
 	rival *rival // nil for nobody
 	// IPAMClaim is the state of the IPAMClaim that is recorded: Exists, Missing or NotRead; "" for none.
@@ -63,9 +63,9 @@ type Evidence struct {
 	EndedElsewhere  bool `json:"endedElsewhere,omitempty"` // another node reports that the sandbox has ended
 	// OnlyOthersMissing: no node that is known to have had the pod or the address lacks its Node object.
 	OnlyOthersMissing bool `json:"-"`
-	RivalUnread       bool `json:"claimUnread,omitempty"`  // the rival's addresses are unknown
-	RivalIsGuest      bool `json:"claimByGuest,omitempty"` // the rival is a VirtualMachineInstance, by its status
-	GuestUnknown      bool `json:"guestUnknown,omitempty"` // the rival is a machine whose guest is unknown
+	RivalUnread       bool `json:"claimUnread,omitempty"`  // the claimant's addresses are unknown
+	RivalIsGuest      bool `json:"claimByGuest,omitempty"` // the claimant is a VirtualMachineInstance, by its status
+	GuestUnknown      bool `json:"guestUnknown,omitempty"` // the claimant is a machine whose guest is unknown
 }
 
 // evidenceOn is the evidence on an item with these mentions: those of its container ID, or for a reservation those of

@@ -38,7 +38,7 @@ func (x *Index) RepairLimit(at NodePool, restored bool, inAll, byNode, inPool in
 	case inAll > maxUnrequestedInAll && !restored:
 		return fmt.Sprintf(unrequested, maxUnrequestedInAll, "all nodes' reports", advice)
 	}
-	p := (&finder{Index: x}).poolOrMissing(at.Pool)
+	p := x.poolOrMissing(at.Pool)
 	if p == nil || len(x.agentNodes) < 2 || len(p.slice) == 1 && p.slice[0] == at.Node {
 		return "" // no other node uses the pool
 	}
@@ -49,7 +49,7 @@ func (x *Index) RepairLimit(at NodePool, restored bool, inAll, byNode, inPool in
 	return ""
 }
 
-func (x *finder) poolOrMissing(ref string) *pool {
+func (x *Index) poolOrMissing(ref string) *pool {
 	if p := x.poolNamed(ref); p != nil {
 		return p
 	}
@@ -98,9 +98,8 @@ func (x *Index) UnrequestedRepairs(repairs []*Repair) (unrequested map[*Repair]b
 		isBound := pod != nil && pod.Node == w.Node && pod.Phase != podstate.Finished
 		if isBound && !isCounted[at] {
 			isCounted[at] = true
-			f := &finder{Index: x}
-			if p := f.poolOrMissing(w.Pool.Ref()); p != nil {
-				room[at] += f.requestedInterfaces(pod, p)
+			if p := x.poolOrMissing(w.Pool.Ref()); p != nil {
+				room[at] += x.requestedInterfaces(pod, p)
 			}
 		}
 		switch {
@@ -116,7 +115,7 @@ func (x *Index) UnrequestedRepairs(repairs []*Repair) (unrequested map[*Repair]b
 }
 
 // requestedInterfaces is the number of interfaces with which a pod requests a network of a pool.
-func (x *finder) requestedInterfaces(pod *podstate.Pod, p *pool) (n int) {
+func (x *Index) requestedInterfaces(pod *podstate.Pod, p *pool) (n int) {
 	count := func(name string) {
 		if nad := x.nads[name]; nad != nil && p.isMapped(nad) {
 			n++

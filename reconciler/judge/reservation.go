@@ -42,10 +42,10 @@ func (x *finder) missingReservation(it *Item) []Finding {
 	}
 	f.Repair = &Repair{Pool: p.Pool, Address: it.Address(), Network: *p.network, ContainerID: it.ContainerID(),
 		PodRef: it.PodRef(), IfName: it.IfName(), Node: f.Node, IsFenced: fenced}
-	if _, r := x.ReservedFor(f.Repair); r != nil {
+	if _, r := x.reservedFor(f.Repair); r != nil {
 		f.Message = fmt.Sprintf("%s carries %s, but its reservation names %s: a pool with an overlapping range may assign "+
 			"it to that pod", it.PodRef(), it.Address(), r.PodRef)
-		if f.Repair.PreviousReservation = r; !x.MayReplace(r, f.Repair) {
+		if f.Repair.PreviousReservation = r; !x.mayReplace(r, f.Repair) {
 			f.Message += unwritten + "that pod's reservation may still be needed"
 			f.Repair = nil
 		}
@@ -76,8 +76,8 @@ func (x *finder) hasReservation(it *Item) bool {
 	})
 }
 
-// ReservedFor is the existing reservation of a repair's address and network: its own, or another pod's.
-func (x *Index) ReservedFor(w *Repair) (own, other *ippool.Reservation) {
+// reservedFor is the existing reservation of a repair's address and network: its own, or another pod's.
+func (x *finder) reservedFor(w *Repair) (own, other *ippool.Reservation) {
 	r := x.reservationNamed(w.Pool.Namespace, ippool.ReservationName(w.Network, w.Address))
 	if r != nil && r.PodRef != w.PodRef {
 		return nil, r
@@ -87,13 +87,14 @@ func (x *Index) ReservedFor(w *Repair) (own, other *ippool.Reservation) {
 
 // ReservationOf is the finding on the missing reservation of an entry that a repair has written. It is nil if the entry
 // needs none or has one, or if another pod needs the existing one.
-func (x *Index) ReservationOf(f *Finding) *Finding {
+func ReservationOf(in *Index, f *Finding) *Finding {
+	x := &finder{Index: in}
 	if f.Repair == nil || f.Repair.Key == "" || !f.Repair.Overlapping {
 		return nil
 	}
 	w, missing := *f.Repair, *f
-	own, other := x.ReservedFor(&w)
-	if own != nil || other != nil && !x.MayReplace(other, &w) {
+	own, other := x.reservedFor(&w)
+	if own != nil || other != nil && !x.mayReplace(other, &w) {
 		return nil
 	}
 	w.Key, w.Previous, w.PreviousReservation = "", nil, other
@@ -102,12 +103,8 @@ func (x *Index) ReservationOf(f *Finding) *Finding {
 	return &missing
 }
 
-// MayReplace reports whether a repair may replace a reservation. No other entry needs it, no ADD in progress has
+// mayReplace reports whether a repair may replace a reservation. No other entry needs it, no ADD in progress has
 // created it, and only the repair's sandbox carries the address.
-func (x *Index) MayReplace(r *ippool.Reservation, w *Repair) bool {
-	return (&finder{Index: x}).mayReplace(r, w)
-}
-
 func (x *finder) mayReplace(r *ippool.Reservation, w *Repair) bool {
 	p := x.poolNamed(w.Pool.Ref())
 	if p == nil || p.Problem != "" {

@@ -72,7 +72,7 @@ func writes(out *reconciler.Result) []WriteRow {
 		}
 		if f.Repair != nil && !has[reconciler.RepairKey(f)] {
 			add(f, Planned, f.Message)
-			if r := out.Index().ReservationOf(f); r != nil {
+			if r := judge.ReservationOf(out.Index(), f); r != nil {
 				add(r, Planned, r.Message)
 			}
 		}

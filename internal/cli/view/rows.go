@@ -5,10 +5,11 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/memory"
 )
 
 // NodeQuarantine is how long a Node object must be missing at least before verdicts rest on that.
-const NodeQuarantine = reconciler.NodeQuarantine
+const NodeQuarantine = memory.NodeQuarantine
 
 // JudgedRow has the fields that allocations and reservations share.
 type JudgedRow struct {
