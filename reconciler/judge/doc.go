@@ -7,5 +7,6 @@
 // simulator. The second check before a write judges the Index again, with what a live read found (with.go).
 //
 // Read table.go first. evidence.go, sandbox.go and nodes.go gather what its rows ask for, claims.go who else carries
-// the address. findings.go, repair.go and reservation.go find defects that are not verdicts.
+// the address. findings.go, conflicts.go, repair.go and reservation.go find defects that are not verdicts; carriage.go
+// says which pools need an entry for an address.
 package judge

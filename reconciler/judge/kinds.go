@@ -2,6 +2,36 @@ package judge
 
 import "slices"
 
+// Kind is the kind of a finding.
+type Kind string
+
+const (
+	Phantom              Kind = "Phantom"
+	Conflict             Kind = "Conflict"
+	Unrecorded           Kind = "Unrecorded"
+	Misrecorded          Kind = "Misrecorded"
+	MissingReservation   Kind = "MissingReservation"
+	NoFreshReportFinding Kind = "NoFreshReport"
+	NodeNotReady         Kind = "NodeNotReady"
+	UnreadSandbox        Kind = "UnreadSandbox"
+	MalformedFinding     Kind = "Malformed"
+	StatusMismatch       Kind = "StatusMismatch"
+	NotAttached          Kind = "NotAttached"
+	PendingLeak          Kind = "PendingLeak"
+	ForeignPool          Kind = "ForeignPool"
+	ClaimDiffers         Kind = "ClaimDiffers"
+	GuestAddressFinding  Kind = "GuestAddress"
+
+	UnsupportedRangeFinding Kind = "UnsupportedRange"
+)
+
+// Kinds are all kinds by severity: outages first. The last is information only.
+func Kinds() []Kind {
+	return []Kind{Conflict, Unrecorded, Misrecorded, Phantom, GuestAddressFinding, ClaimDiffers, MissingReservation,
+		NotAttached, PendingLeak, UnreadSandbox, ForeignPool, UnsupportedRangeFinding, MalformedFinding,
+		NoFreshReportFinding, NodeNotReady, StatusMismatch}
+}
+
 // KindsOf are the kinds of findings that rest on a source. While it is unknown, there may be more of them.
 func KindsOf(source SourceName) []Kind {
 	switch source {

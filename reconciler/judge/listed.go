@@ -125,31 +125,3 @@ func andOthers(names []string) string {
 	last := len(names) - 1
 	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
-
-// carriers are pods or sandboxes that carry an address, on one network or several.
-type carriers struct {
-	pods, others, ids, where []string
-	reports                  []*report
-	pools                    []string // of the networks
-}
-
-// carrierSets are sets of carriers, by who they are: a definition may have hundreds of networks.
-type carrierSets map[string]*carriers
-
-func (s carrierSets) add(c carriers, pool string) {
-	ids := slices.Clone(c.ids)
-	slices.Sort(ids)
-	key := strings.Join(c.pods, " ") + "|" + strings.Join(c.others, " ") + "|" + strings.Join(ids, " ")
-	if s[key] == nil {
-		s[key] = &c
-	}
-	if pool != "" && !slices.Contains(s[key].pools, pool) {
-		s[key].pools = append(s[key].pools, pool)
-	}
-}
-
-// pool names the pools, at most namesShown.
-func (c *carriers) pool() string {
-	slices.Sort(c.pools)
-	return strings.Join(c.pools[:min(len(c.pools), namesShown)], ",")
-}
