@@ -17,6 +17,7 @@ func TestRelease_NothingCanBeReadAfterTheHold(t *testing.T) {
 		within time.Duration // from the delete until the reservation is recreated
 	}{
 		{[]string{"fresh"}, true, time.Minute, 20 * time.Second},
+		{[]string{"create"}, false, 12 * time.Second, 20 * time.Second}, // not four tries within three seconds
 		{[]string{"fresh", "create"}, true, 40 * time.Second, 75 * time.Second},
 		{[]string{"fresh", "create"}, false, 30 * time.Second, 40 * time.Second},
 		{[]string{"fresh", "create", "refresh"}, false, 30 * time.Second, 40 * time.Second},

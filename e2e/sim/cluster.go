@@ -51,7 +51,8 @@ type node struct {
 	linked    bool      // reaches the API server
 	linkedAt  time.Time // again
 	kubelet   bool      // runs
-	joinedAt  time.Time // after the last backup, unknown to the API before; zero for never
+	lostAt    time.Time // when a restore began whose backup lacks its Node object; zero for never
+	madeAt    time.Time // its Node object, the last time
 	boot      int
 	machine   int
 	skew      time.Duration // of its clock
@@ -247,6 +248,8 @@ func (s *Simulation) writeNode(n *node, ready string, info map[string]any) {
 		content = fakeapi.Decode(o.JSON)
 	} else if info == nil {
 		return
+	} else {
+		n.madeAt = time.Now()
 	}
 	section(content, "metadata")["labels"] = map[string]any{"kubernetes.io/os": "linux"}
 	status := section(content, "status")

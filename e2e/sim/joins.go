@@ -54,7 +54,6 @@ func (s *Simulation) joinAfterBackup(p *podName) {
 			s.after(inspectionTakes, func() { s.nudge(100) })
 		}},
 		{40 * time.Second, func() bool { return !saved.IsZero() && s.entryOf(b.first()) == (allocation{}) }, func() {
-			n.joinedAt = time.Now()
 			s.power(n, true)
 			s.makePod(p, n)
 		}},
@@ -80,15 +79,16 @@ func (s *Simulation) restoredWithout(n *node, b **sandbox, when func() bool, do 
 	}
 }
 
-// isOfUnknownNode reports whether a sandbox is of a node that joined after the backup, and each replica has read the
-// cluster only since etcd went, or cannot detect the restore: nothing in the API names the node then.
+// isOfUnknownNode reports whether a sandbox is of a node that joined, or registered again, after the backup, and each
+// replica has read the cluster only since etcd went, or cannot detect the restore: nothing in the API names the node
+// then. As soon as a pass can have read its Node object again, it must be waited for.
 func (s *Simulation) isOfUnknownNode(b *sandbox) bool {
-	joined := b.node.joinedAt
-	if joined.IsZero() || !s.restoredSince(joined) {
+	n := b.node
+	isBack := s.api.Get(fakeapi.At(fakeapi.Nodes, "", n.name)) != nil && s.asked.Sub(n.madeAt) > evidenceLasts
+	if n.lostAt.IsZero() || isBack {
 		return false
 	}
-	went := s.wentAt[max(0, slices.IndexFunc(s.wentAt, joined.Before))]
 	return s.isHidden || !slices.ContainsFunc(s.replicas, func(r *replica) bool {
-		return !r.knewAt.IsZero() && !r.knewAt.After(went)
+		return !r.knewAt.IsZero() && !r.knewAt.After(n.lostAt)
 	})
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -59,7 +60,13 @@ func (s *Simulation) restoreEtcd(quick, blind bool, cutOff *node) {
 		longest, others = 2*time.Second, 1
 	}
 	s.after(s.between(time.Second, longest), func() {
+		known := maps.Clone(s.api.Objects)
 		s.api.Restore(s.backup)
+		for _, n := range s.nodes {
+			if k := fakeapi.At(fakeapi.Nodes, "", n.name); known[k] != nil && s.api.Get(k) == nil {
+				n.lostAt = s.wentAt[len(s.wentAt)-1]
+			}
+		}
 		s.wakeSlicer()
 		s.api.Stale = nil
 		others = max(others, s.rng.IntN(2)) * 60

@@ -202,14 +202,14 @@ func (s *Simulation) mayStay(l leaked) bool {
 // isClaimed reports whether an entry is held because another pod uses its address by another range of the network: a
 // restore brings it back after an ADD has assigned the address by that range, or a node has the slice that was
 // another's. The address cannot be assigned while it is in use. The same holds for one that another pod's status names,
-// where a restore brought that back.
+// where a restore brought that back. A machine that has just joined hides that reason behind its own.
 func (s *Simulation) isClaimed(l leaked) bool {
 	it := s.itemOf(l)
-	if it == nil || it.Reason != judge.ClaimedByOther {
+	if it == nil || it.Reason != judge.ClaimedByOther && it.Reason != judge.NoFreshReportReason {
 		return false
 	}
 	for k, o := range s.api.Objects {
-		if k.Resource == fakeapi.Pods && !s.restoredAt.IsZero() &&
+		if k.Resource == fakeapi.Pods && it.Reason == judge.ClaimedByOther && !s.restoredAt.IsZero() &&
 			bytes.Contains(o.JSON, []byte(`\"`+l.address().String()+`\"`)) {
 			return true
 		}

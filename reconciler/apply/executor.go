@@ -204,7 +204,7 @@ func (e *executor[C]) settleWithoutHold(ctx context.Context, changes []C) []C {
 		e.wait(reading, 500*time.Millisecond)
 	}
 	if ctx.Err() == nil { // otherwise they are given up
-		e.tryToRecreate(changes, 2)
+		e.tryToRecreate(changes, 2, 0)
 	}
 	return changes
 }

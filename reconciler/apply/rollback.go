@@ -67,15 +67,22 @@ func sharedKeyOf(it *judge.Item) sharedKey {
 
 // recreateReservations recreates the deleted reservations of changes that end here, even if the run ends.
 func (e *executor[C]) recreateReservations(changes []C) {
-	for r, err := range e.tryToRecreate(changes, 4) { // a few of them take at most 20 s
+	for r, err := range e.tryToRecreate(changes, 4, lastTries) {
 		e.Log.Error("Could not recreate a reservation; create it by hand if its address is in use, or run with --repair",
 			"reservation", r.Ref(), "podRef", r.PodRef, "ifName", r.IfName, "error", err)
 	}
 }
 
-// tryToRecreate recreates the deleted reservations of changes. Each has a timeout of its own, longer at each try, so
-// that calls that hang do not delay the others. What failed is returned, and stays deleted for its changes.
-func (e *executor[C]) tryToRecreate(changes []C, tries int) (failed map[*ippool.Reservation]error) {
+// lastTries is how long, at least, the tries go on to recreate a reservation that nobody else recreates: errors that
+// come at once must not use them up within seconds.
+const lastTries = 15 * time.Second
+
+// tryToRecreate recreates the deleted reservations of changes. They get so many tries, and more until this time has
+// passed. Each has a timeout of its own, longer at each try, so that calls that hang do not delay the others. What
+// failed is returned, and stays deleted for its changes.
+func (e *executor[C]) tryToRecreate(
+	changes []C, tries int, atLeast time.Duration,
+) (failed map[*ippool.Reservation]error) {
 	ctx := context.Background() // not cancelled by the end of the run or of the hold
 	var todo []*ippool.Reservation
 	for _, c := range changes {
@@ -85,13 +92,15 @@ func (e *executor[C]) tryToRecreate(changes []C, tries int) (failed map[*ippool.
 		return cmp.Or(strings.Compare(x.Ref(), y.Ref()), strings.Compare(x.UID, y.UID))
 	})
 	todo = slices.CompactFunc(todo, isSame) // two allocations may share one
-	for try := 0; try < tries && len(todo) > 0; try++ {
+	start := e.Clock.Now()
+	for try := 0; len(todo) > 0 && (try < tries || e.Clock.Since(start) < atLeast); try++ {
+		longer := min(try, 3)
 		if try > 0 {
-			e.wait(ctx, 200*time.Millisecond<<try)
+			e.wait(ctx, 200*time.Millisecond<<longer)
 		}
 		e.progress("Recreating %d reservations", len(todo))
 		errs := inParallel(parallelWrites, todo, func(r *ippool.Reservation) error {
-			return e.recreateReservation(ctx, r, time.Second<<try)
+			return e.recreateReservation(ctx, r, time.Second<<longer)
 		})
 		failed = map[*ippool.Reservation]error{}
 		for i, r := range todo {
