@@ -260,7 +260,7 @@ func (r *Reconciler) limitRepairs(
 		repairs[i] = c.Finding.Repair
 	}
 	x, inPool := j.Index(), r.recentRepairs(j.Observation.Now)
-	hasNoPod, phantoms := x.UnrequestedRepairs(repairs)
+	hasNoPod, phantoms := judge.UnrequestedRepairs(x, repairs)
 	for at, n := range phantoms { // an earlier process may have written them
 		inPool[at] = max(inPool[at], n)
 	}
@@ -272,7 +272,7 @@ func (r *Reconciler) limitRepairs(
 	for _, c := range due {
 		if c.HasNoPod = hasNoPod[c.Finding.Repair]; c.HasNoPod {
 			at := judge.NodePool{Node: c.Finding.Repair.Node, Pool: c.Finding.Repair.Pool.Ref()}
-			if text := x.RepairLimit(at, restored, inAll+1, byNode[at.Node]+1, inPool[at]+1); text != "" {
+			if text := judge.RepairLimit(x, at, restored, inAll+1, byNode[at.Node]+1, inPool[at]+1); text != "" {
 				refused, why = append(refused, c), append(why, Unrepaired{*c.Finding, Breaker, text})
 				continue
 			}

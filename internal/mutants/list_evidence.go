@@ -47,7 +47,7 @@ func evidence() []Mutant {
 			Old:   `(p.Unsupported == "" || p.isMissing)`, New: `true`},
 		{Fault: "A report that is not fresh is believed", Decl: "judging.stateOf",
 			Tests: "TestFreshness",
-			Old: `case !g.report.IsFresh(x.now):
+			Old: `case !g.report.IsFresh(x.Now()):
 		return 0, false
 	case`, New: `case`},
 		{Fault: "A sandbox whose network may be open has stopped", Decl: "judging.stateOf",

@@ -41,14 +41,14 @@ func (r *Release) Keys(x *judge.Index) (need judge.LiveKeys) {
 		need.Reservations = append(need.Reservations, it.Reservation.NamespacedName)
 	}
 	if it.Pool != nil && (r.err != nil || len(it.Related()) == 0) {
-		need.Reservations = append(need.Reservations, x.ReservationsOf(it)...)
+		need.Reservations = append(need.Reservations, judge.ReservationsOf(x, it)...)
 	}
 	for _, x := range slices.Concat(it.Related(), []*judge.Item{it}) {
 		if claim := x.IPAMClaim(); claim != nil {
 			need.IPAMClaims = append(need.IPAMClaims, *claim)
 		}
 	}
-	need.Pools = slices.Concat(r.pools, it.PoolNames(), x.PoolNamesOf(it))
+	need.Pools = slices.Concat(r.pools, it.PoolNames(), judge.PoolNamesOf(x, it))
 	if owner := it.Owner(); owner.UID == "" {
 		need.Pods = append(need.Pods, types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name})
 	}
@@ -70,7 +70,7 @@ const (
 // Recheck compares the item with that of the second check; nil if that does not have it any more.
 func (r *Release) Recheck(x *judge.Index, now *judge.Item) Standing {
 	switch {
-	case now == nil && r.state == PatchSent && x.HasNoEntry(r.Item):
+	case now == nil && r.state == PatchSent && judge.HasNoEntry(x, r.Item):
 		return Arrived
 	case now == nil && r.isDeletedAlone(): // it is deleted again, unless rollback recreates it for an ADD that adopted it
 		return MayBeAdopted

@@ -46,7 +46,7 @@ func toRecreate(x *judge.Index, j *judge.Judgement, todo, stand []*Release) []*R
 	}
 	for _, at := range partial {
 		for _, r := range at {
-			if !toRelease[r.ID()] && x.IsUnreadable(r.Item) {
+			if !toRelease[r.ID()] && judge.IsUnreadable(x, r.Item) {
 				needed[r] = true
 			}
 		}

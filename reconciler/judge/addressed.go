@@ -6,11 +6,11 @@ import (
 )
 
 // ReservationsOf are the names of all reservations that may belong to an allocation, whether they exist or not.
-func (x *Index) ReservationsOf(it *Item) (names []types.NamespacedName) {
+func ReservationsOf(x *Index, it *Item) (names []types.NamespacedName) {
 	for _, r := range it.Related() {
 		names = append(names, r.Reservation.NamespacedName)
 	}
-	for _, network := range it.Pool.Networks(x.nodeNames) {
+	for _, network := range it.Pool.Networks(x.NodeNames()) {
 		name := ippool.ReservationName(network, it.Address())
 		names = append(names, types.NamespacedName{Namespace: it.Pool.Namespace, Name: name})
 	}
@@ -20,14 +20,14 @@ func (x *Index) ReservationsOf(it *Item) (names []types.NamespacedName) {
 // PoolNamesOf are the names of the pools that may have, or get, an allocation which needs the same reservation as an
 // item of an earlier index: those that exist, and those that an ADD of the allocation's networks creates with its
 // address.
-func (x *Index) PoolNamesOf(it *Item) (names []types.NamespacedName) {
+func PoolNamesOf(x *Index, it *Item) (names []types.NamespacedName) {
 	for _, p := range it.poolsIn(x) {
 		names = append(names, p.NamespacedName)
 	}
 	if it.Pool == nil {
 		return names
 	}
-	for _, network := range it.Pool.Networks(x.nodeNames) {
+	for _, network := range it.Pool.Networks(x.NodeNames()) {
 		for _, at := range x.definedAt(network, it.Address()) {
 			if x.isMissingAt(at) {
 				name := ippool.PoolName(at.network, at.prefix)
@@ -39,13 +39,13 @@ func (x *Index) PoolNamesOf(it *Item) (names []types.NamespacedName) {
 }
 
 // HasNoEntry reports whether an allocation's pool can be read and has nothing under the allocation's key.
-func (x *Index) HasNoEntry(it *Item) bool {
+func HasNoEntry(x *Index, it *Item) bool {
 	p := x.poolNamed(it.Object())
 	return p != nil && p.Problem == "" && p.Find(it.Key()) == nil
 }
 
 // IsUnreadable reports whether an allocation's pool, or what is under the allocation's key, cannot be read.
-func (x *Index) IsUnreadable(it *Item) bool {
+func IsUnreadable(x *Index, it *Item) bool {
 	p := x.poolNamed(it.Object())
 	if p == nil {
 		return false

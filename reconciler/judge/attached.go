@@ -15,19 +15,19 @@ import (
 // address of its ranges, and no pool of the network has an allocation of the pod. Without agents nothing is found.
 func (x *finder) notAttached() (found []Finding) {
 	var owners map[ownedPool]bool
-	for _, r := range x.reports {
+	for _, r := range x.Reports() {
 		for i := range r.Sandboxes {
 			g := &mention{r, ofSandbox, &r.Sandboxes[i]}
 			p := x.podOf(g)
 			if p == nil || p.Phase != podstate.Live || p.Node != r.Name || len(p.MissingNetworks()) == 0 || g.AddressesUnread ||
-				!x.wasReady(g) || !r.IsSettled(g.Sandbox, x.now) {
+				!x.wasReady(g) || !r.IsSettled(g.Sandbox, x.Now()) {
 				continue
 			}
 			if owners == nil {
 				owners = x.ownedPools()
 			}
 			for _, name := range p.MissingNetworks() {
-				if nad := x.nads[name.String()]; nad != nil && x.lacks(g, nad, owners) {
+				if nad := x.NAD(name.String()); nad != nil && x.lacks(g, nad, owners) {
 					f := Finding{Kind: NotAttached, Pods: []string{p.String()}, ContainerIDs: []string{g.ID},
 						Node: r.Name, Message: fmt.Sprintf("%s runs on %s without the network %s that it requests: its network-status, "+
 							"its sandbox and the pools do not have it", p, r.Name, name)}
@@ -48,7 +48,7 @@ type ownedPool struct {
 
 func (x *finder) ownedPools() map[ownedPool]bool {
 	all := map[ownedPool]bool{}
-	for _, p := range x.pools {
+	for _, p := range x.Pools() {
 		for i := range p.Allocations {
 			all[ownedPool{p, p.Allocations[i].PodRef}] = true
 		}
@@ -65,7 +65,7 @@ func (x *finder) lacks(g *mention, nad *ippool.NAD, owners map[ownedPool]bool) b
 		})
 	}
 	return len(nad.Networks) > 0 && !slices.ContainsFunc(g.Addresses, hasAddress) &&
-		!slices.ContainsFunc(x.pools, func(p *pool) bool { return owners[ownedPool{p, g.pod()}] && p.isMapped(nad) })
+		!slices.ContainsFunc(x.Pools(), func(p *pool) bool { return owners[ownedPool{p, g.pod()}] && p.isMapped(nad) })
 }
 
 // foreignPools are the findings on pools with nothing of this cluster: at least minForeign allocations, and all of pods
@@ -79,7 +79,7 @@ func foreignPools(items []*Item) (found []Finding) {
 		e := it.evidence
 		count[it.Pool]++
 		isForeign := e != nil && it.Verdict == Stale && e.Pod == nil && e.Sandbox == Absent &&
-			len(it.j.x.byContainerID[it.ContainerID()]) == 0 && len(it.j.past.Of(it.ID()).RanOn) == 0
+			len(it.j.x.Mentions(it.ContainerID())) == 0 && len(it.j.past.Of(it.ID()).RanOn) == 0
 		isKnown[it.Pool] = isKnown[it.Pool] || !isForeign
 	}
 	for p, n := range count {

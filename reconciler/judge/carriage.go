@@ -27,7 +27,7 @@ type carriage struct {
 func (x *finder) carriageOf(b *sandboxAddress, addr netip.Addr) *carriage {
 	c := &carriage{addr: addr, node: b.report.Name, containerID: b.ID, ifName: b.IfName}
 	r, err := ippool.ParseConfiguredRange(b.Range)
-	if at := (definedRange{b.NetworkName, r}); err == nil && r.Contains(addr) && x.defined[at] != nil {
+	if at := (definedRange{b.NetworkName, r}); err == nil && r.Contains(addr) && x.Defines(at) {
 		c.today = []definedRange{at}
 	} else {
 		c.today = x.definedAt(b.NetworkName, addr)
@@ -77,7 +77,7 @@ func (x *finder) definitionOf(b *sandboxAddress, addr netip.Addr) *ippool.NAD {
 	}
 	for i := range pod.Interfaces {
 		if f := &pod.Interfaces[i]; f.Name == b.IfName && slices.Contains(f.Addresses, addr) {
-			return x.nads[f.Network]
+			return x.NAD(f.Network)
 		}
 	}
 	return nil

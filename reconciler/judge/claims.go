@@ -52,7 +52,7 @@ func (x *judging) rivalOf(it *Item, e *Evidence) rival {
 func (x *judging) isOnSuccessor(e *Evidence) bool {
 	isItsOwn := e.Ownership == ItsPod && slices.Contains(e.Nodes, e.Pod.Node)
 	switch {
-	case !e.OnPod || e.Pod.Node == "" || !x.hasAgents:
+	case !e.OnPod || e.Pod.Node == "" || !x.HasAgents():
 		return false
 	case isItsOwn && !(e.Phase == podstate.Pending && e.Sandbox == Absent):
 		return false
@@ -72,7 +72,7 @@ func (x *judging) carrierBeside(it *Item) (r rival) {
 			return rival{name: "pod " + c.pod.String(), podNode: c.pod.Node}
 		}
 	}
-	for _, b := range x.sandboxesByAddress[addr] {
+	for _, b := range x.SandboxesAt(addr) {
 		isOwn := it.ContainerID() != "" && b.ID == it.ContainerID()
 		switch {
 		case isOwn || !it.isOfNetwork(b.NetworkName) || !x.mayHoldAddress(&b.mention) ||
@@ -87,8 +87,8 @@ func (x *judging) carrierBeside(it *Item) (r rival) {
 	return r
 }
 
-// mayCarry reports whether the sandbox may carry an item's address.
-func (u *unreadSandbox) mayCarry(it *Item) bool {
+// sandboxMayCarry reports whether a sandbox whose addresses are unknown may carry an item's address.
+func sandboxMayCarry(u *unreadSandbox, it *Item) bool {
 	return u.any || slices.ContainsFunc(u.nads, it.mayBeOn) || slices.ContainsFunc(u.ranges, func(n networkRange) bool {
 		return it.isOfNetwork(n.network) && (!n.prefix.IsValid() || n.prefix.Contains(it.Address()))
 	})
@@ -108,8 +108,8 @@ func (x *judging) unreadSandboxBeside(it *Item, e *Evidence) (r rival) {
 		r.isUnread, r.unknown = true, "no CNI cache file lists its addresses"
 		return true
 	}
-	for i := range x.unreadSandboxes {
-		if u := &x.unreadSandboxes[i]; u.mayCarry(it) && isRival(&u.mention) {
+	for i := range x.UnreadSandboxes() {
+		if u := &x.UnreadSandboxes()[i]; sandboxMayCarry(u, it) && isRival(&u.mention) {
 			r.sandbox = u
 			return r
 		}
@@ -118,7 +118,7 @@ func (x *judging) unreadSandboxBeside(it *Item, e *Evidence) (r rival) {
 		return r
 	}
 	// The owner's pod carries the address, so another sandbox of the pod may.
-	if on := x.byNode[e.Pod.Node]; on != nil && on.hasUnread {
+	if on := x.Report(e.Pod.Node); on != nil && on.hasUnread {
 		for i := range on.Sandboxes {
 			g := &mention{on, ofSandbox, &on.Sandboxes[i]}
 			if g.AddressesUnread && x.podOf(g) == e.Pod && x.mayHoldAddress(g) && isRival(g) {
@@ -131,8 +131,8 @@ func (x *judging) unreadSandboxBeside(it *Item, e *Evidence) (r rival) {
 
 // unreadPodBeside is a pod whose addresses, or with isGuest those of its guest, are unknown and may include the item's.
 func (x *judging) unreadPodBeside(it *Item, isGuest bool) rival {
-	for i := range x.unreadPods {
-		if u := &x.unreadPods[i]; u.isGuest == isGuest && u.mayCarry(it) {
+	for i := range x.UnreadPods() {
+		if u := &x.UnreadPods()[i]; u.isGuest == isGuest && podMayCarry(u, it) {
 			return rival{name: "pod " + u.pod.String(), podNode: u.pod.Node, isUnread: !isGuest, isGuestUnknown: isGuest,
 				unknown: u.why, pod: u}
 		}
@@ -140,8 +140,8 @@ func (x *judging) unreadPodBeside(it *Item, isGuest bool) rival {
 	return rival{}
 }
 
-// mayCarry reports whether the pod may carry the item's address.
-func (u *unreadPod) mayCarry(it *Item) bool {
+// podMayCarry reports whether a pod whose addresses are unknown may carry the item's address.
+func podMayCarry(u *unreadPod, it *Item) bool {
 	owner := it.Owner()
 	isOwn := owner.UID == "" && u.pod.Namespace == owner.Namespace && u.pod.Name == owner.Name
 	if u.isAny {

@@ -71,7 +71,7 @@ func (c *carriers) pool() string {
 // only the network-status names the address.
 func (x *finder) conflictsAt(addr netip.Addr) []Finding {
 	var found []Finding
-	configured, named := x.sandboxesByAddress[addr], x.podsNaming(addr)
+	configured, named := x.SandboxesAt(addr), x.podsNaming(addr)
 	if len(configured) < 2 && len(named) < 2 {
 		return nil
 	}
@@ -163,7 +163,7 @@ func (x *finder) conflictsAt(addr netip.Addr) []Finding {
 // another network_name since, the network of today.
 func (x *finder) networksOfSandbox(b *sandboxAddress, addr netip.Addr) []string {
 	names := []string{b.NetworkName}
-	if len(x.sandboxesByAddress[addr])+len(x.podsNaming(addr)) < 2 {
+	if len(x.SandboxesAt(addr))+len(x.podsNaming(addr)) < 2 {
 		return names
 	}
 	for _, at := range x.carriageOf(b, addr).own {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
 // definedRange is a range of a network in a readable NetworkAttachmentDefinition.
@@ -198,4 +199,34 @@ func (x *Index) isolatedOfSandbox(addr netip.Addr, b *sandboxAddress) []*pool {
 	return x.isolatedPools(addr, func(e entry) bool {
 		return e.ContainerID == b.ID && e.pool.isOfNetwork(b.NetworkName) && x.isOfRange(e.pool, b.Range)
 	})
+}
+
+// poolOrMissing is the pool of this name, or the missing one that an ADD would create; nil for none.
+func (x *Index) poolOrMissing(ref string) *pool {
+	if p := x.poolNamed(ref); p != nil {
+		return p
+	}
+	for _, p := range x.missingPools {
+		if p.ref == ref {
+			return p
+		}
+	}
+	return nil
+}
+
+// requestedInterfaces is the number of interfaces with which a pod requests a network of a pool.
+func (x *Index) requestedInterfaces(pod *podstate.Pod, p *pool) (n int) {
+	count := func(name string) {
+		if nad := x.nads[name]; nad != nil && p.isMapped(nad) {
+			n++
+		}
+	}
+	for i := range pod.Interfaces {
+		count(pod.Interfaces[i].Network)
+	}
+	n = min(n, pod.RequestedCount)
+	for _, name := range pod.RequestedNetworks { // empty if the status is readable
+		count(name.String())
+	}
+	return n
 }

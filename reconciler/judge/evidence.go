@@ -71,12 +71,12 @@ type Evidence struct {
 // evidenceOn is the evidence on an item with these mentions: those of its container ID, or for a reservation those of
 // its address.
 func (x *judging) evidenceOn(it *Item, mentions []mention) Evidence {
-	e := Evidence{StatusTrusted: x.policy.TrustNetworkStatus}
+	e := Evidence{StatusTrusted: x.Policy().TrustNetworkStatus}
 	if len(x.overrides) > 0 {
 		e.Override = x.overrides[it.ID()]
 	}
 	if e.Pod = x.owner(it.Owner()); e.Pod != nil {
-		e.Phase, e.Overdue, e.OnPod = e.Pod.Phase, e.Pod.IsOverdue(x.now), x.isOnPod(it, e.Pod)
+		e.Phase, e.Overdue, e.OnPod = e.Pod.Phase, e.Pod.IsOverdue(x.Now()), x.isOnPod(it, e.Pod)
 		if e.Pod.NeverBound && !x.hasRun(e.Pod, mentions) {
 			e.Phase = podstate.None // no ADD has run for this pod: the item is of one before it
 		}
@@ -98,7 +98,7 @@ func (x *judging) evidenceOn(it *Item, mentions []mention) Evidence {
 	e.HasContradictingReport = x.hasContradictingReport(e.Pod, mentions)
 	if e.Phase == podstate.Pending && e.Ownership == NotItsPod {
 		since := x.past.Of(it.ID()).StaleSince
-		e.AgentMayNotKnow = since.IsZero() || x.now.Sub(since) < MinAbsenceWhilePending
+		e.AgentMayNotKnow = since.IsZero() || x.Now().Sub(since) < MinAbsenceWhilePending
 	}
 	e.NetworkComplete, e.Superseded = x.pendingNetwork(it, &e, mentions)
 	if name := it.IPAMClaim(); name != nil && e.Problem == "" {
@@ -141,8 +141,8 @@ func (x *judging) isOnPod(it *Item, pod *podstate.Pod) bool {
 }
 
 func (x *judging) isRecordedElsewhere(it *Item, i *podstate.Interface, ip netip.Addr) bool {
-	nad := x.nads[i.Network]
-	if nad == nil || !x.hasAgents { // without agents nothing reports which of the two is the interface's
+	nad := x.NAD(i.Network)
+	if nad == nil || !x.HasAgents() { // without agents nothing reports which of the two is the interface's
 		return false
 	}
 	isOfReading := func(n ippool.Network) bool { return n.Name == it.Network() }
@@ -179,7 +179,7 @@ func (x *judging) isDetached(it *Item, e *Evidence, mentions []mention) bool {
 		if g.kind == ofGone {
 			return false
 		}
-		isComplete := g.kind == ofSandbox && g.report.IsFresh(x.now) && g.report.Name == e.Pod.Node &&
+		isComplete := g.kind == ofSandbox && g.report.IsFresh(x.Now()) && g.report.Name == e.Pod.Node &&
 			len(g.Addresses) > 0 && !g.AddressesUnread && !slices.Contains(g.Interfaces, it.IfName())
 		return !isComplete || slices.ContainsFunc(g.Addresses, mayHave)
 	})
@@ -190,7 +190,7 @@ func (x *judging) isDetached(it *Item, e *Evidence, mentions []mention) bool {
 func (x *judging) hasContradictingReport(pod *podstate.Pod, mentions []mention) bool {
 	return pod != nil && slices.ContainsFunc(mentions, func(g mention) bool {
 		renewed := g.report.LeaseRenewedAt
-		return !g.report.IsFresh(x.now) && x.mayHoldAddress(&g) &&
+		return !g.report.IsFresh(x.Now()) && x.mayHoldAddress(&g) &&
 			(renewed.IsZero() || !renewed.Before(pod.LastFinishedAt))
 	})
 }

@@ -58,15 +58,9 @@ type finder struct {
 func findings(j *Judgement) ([]Finding, []findingPlace) {
 	x, items := &finder{Index: j.x, j: j}, slices.Concat(j.Allocations, j.Reservations)
 	found, uses := newFindingList(), x.overlapping(items)
-	for addr := range x.sandboxesByAddress {
+	for addr := range x.CarriedAddresses() {
 		found.add(x.conflictsAt(addr)...)
 		found.add(x.wrongEntriesAt(addr, uses)...)
-	}
-	for addr := range x.podsByAddress {
-		if x.sandboxesByAddress[addr] == nil {
-			found.add(x.conflictsAt(addr)...)
-			found.add(x.wrongEntriesAt(addr, uses)...)
-		}
 	}
 	for _, it := range items {
 		if it.Allocation != nil && uses[it.Pool] {
@@ -119,10 +113,10 @@ func (x *finder) apiHasPod(g *mention) bool {
 // phantoms are the findings on running sandboxes whose pods the API does not have. On a silent node the pod may have
 // been deleted since.
 func (x *finder) phantoms() (found []Finding) {
-	for _, r := range x.reports {
+	for _, r := range x.Reports() {
 		for i := range r.Sandboxes {
 			g := &mention{r, ofSandbox, &r.Sandboxes[i]}
-			if x.wasReady(g) && r.IsSettled(g.Sandbox, x.now) && !x.apiHasPod(g) {
+			if x.wasReady(g) && r.IsSettled(g.Sandbox, x.Now()) && !x.apiHasPod(g) {
 				found = append(found, x.phantom(g))
 			}
 		}
@@ -205,9 +199,9 @@ func (x *finder) nodesWithoutReport(items []*Item, others map[string]bool) []Fin
 		}
 		return it.evidence.WithoutReport
 	})
-	for name, state := range x.states {
-		r := x.byNode[name]
-		isRenewed := r != nil && !r.LeaseRenewedAt.IsZero() && x.now.Sub(r.LeaseRenewedAt) <= renewalGrace
+	for name, state := range x.NodeStates() {
+		r := x.Report(name)
+		isRenewed := r != nil && !r.LeaseRenewedAt.IsZero() && x.Now().Sub(r.LeaseRenewedAt) <= renewalGrace
 		if state == NodeNoFreshReport && !isRenewed {
 			count[name] += 0
 		}
@@ -232,13 +226,13 @@ func (x *finder) nodesWithoutReport(items []*Item, others map[string]bool) []Fin
 // silence says since when a node has had no fresh report, and whether it is Ready.
 func (x *finder) silence(node string) string {
 	text := node + " has no SandboxReport"
-	switch r := x.byNode[node]; {
+	switch r := x.Report(node); {
 	case r != nil && r.ConfirmedAt.IsZero():
 		text = node + " has no fresh SandboxReport"
 	case r != nil:
 		text = fmt.Sprintf("%s has had no fresh SandboxReport since %s", node, r.ConfirmedAt.UTC().Format(time.RFC3339))
 	}
-	if n := x.nodes[node]; n != nil && !n.Ready && !n.NotReadySince.IsZero() {
+	if n := x.Node(node); n != nil && !n.Ready && !n.NotReadySince.IsZero() {
 		text += fmt.Sprintf(" and has not been Ready since %s", n.NotReadySince.UTC().Format(time.RFC3339))
 	}
 	return text
@@ -254,9 +248,9 @@ func (x *finder) nodesNotReady(items []*Item) []Finding {
 	})
 	var found []Finding
 	for _, node := range slices.Sorted(maps.Keys(count)) {
-		since, end := "since "+x.nodes[node].NotReadySince.UTC().Format(time.RFC3339), "If its machine is off and stays "+
+		since, end := "since "+x.Node(node).NotReadySince.UTC().Format(time.RFC3339), "If its machine is off and stays "+
 			"off, the out-of-service taint or deleting the Node releases them"
-		switch n := x.nodes[node]; {
+		switch n := x.Node(node); {
 		case !n.HasReadyCondition:
 			since, end = "since an unknown time, because its Node has no condition Ready", "If its machine is off and stays "+
 				"off, deleting the Node releases them, and an out-of-service taint does not"
@@ -272,17 +266,17 @@ func (x *finder) nodesNotReady(items []*Item) []Finding {
 
 func (x *finder) malformed(items []*Item) []Finding {
 	var found []Finding
-	for _, text := range x.o.Unreadable {
+	for _, text := range x.Base().Unreadable {
 		found = append(found, Finding{Kind: MalformedFinding, Message: text})
 	}
-	for _, p := range x.pools {
+	for _, p := range x.Pools() {
 		if p.Problem != "" {
 			found = append(found, Finding{Kind: MalformedFinding, Pool: p.ref, Message: "pool " + p.ref + ": " + p.Problem})
 		}
 	}
 	for _, it := range items {
 		if it.Reason == Malformed && (it.Pool == nil || it.Pool.Problem == "") {
-			found = append(found, it.malformed())
+			found = append(found, malformedItem(it))
 		}
 	}
 	return found
@@ -290,7 +284,7 @@ func (x *finder) malformed(items []*Item) []Finding {
 
 // unsupportedRanges are the findings on pools whose keys may mean several addresses, with or without allocations.
 func (x *finder) unsupportedRanges() (found []Finding) {
-	for _, p := range x.pools {
+	for _, p := range x.Pools() {
 		if p.Problem == "" && p.Unsupported != "" {
 			found = append(found, Finding{Kind: UnsupportedRangeFinding, Pool: p.ref, Message: fmt.Sprintf("pool %s is "+
 				"neither judged nor repaired: its %s", p.ref, p.Unsupported)})
@@ -299,7 +293,7 @@ func (x *finder) unsupportedRanges() (found []Finding) {
 	return found
 }
 
-func (it *Item) malformed() Finding {
+func malformedItem(it *Item) Finding {
 	f := Finding{Kind: MalformedFinding, IP: it.Text(), Message: "reservation " + it.Object() + ": " + it.Message()}
 	if it.Allocation != nil {
 		f.Pool, f.Message = it.Object(), fmt.Sprintf("pool %s, allocation %q: %s", it.Object(), it.Key(), it.Message())

@@ -204,7 +204,7 @@ func (it *Item) Node() string { return it.Evidence().node() }
 // sandbox's addresses. An item that is held because a source is unknown is not.
 func (it *Item) IsUndetermined() bool {
 	e := it.evidence
-	if it.Verdict != Held || e == nil || e.NodesUnknown || !it.j.x.o.Reports.IsKnown() ||
+	if it.Verdict != Held || e == nil || e.NodesUnknown || !it.j.x.Base().Reports.IsKnown() ||
 		e.Rival != "" && !e.RivalUnread {
 		return false
 	}
@@ -256,7 +256,7 @@ func (it *Item) PodByOwnerName() *podstate.Pod {
 // LastRenewed is when an agent on a node that could run the sandbox last renewed its Lease; zero for never.
 func (it *Item) LastRenewed() (last time.Time) {
 	for _, node := range it.Evidence().Nodes {
-		if r := it.j.x.byNode[node]; r != nil && r.LeaseRenewedAt.After(last) {
+		if r := it.j.x.Report(node); r != nil && r.LeaseRenewedAt.After(last) {
 			last = r.LeaseRenewedAt
 		}
 	}

@@ -47,12 +47,12 @@ const (
 func Judge(x *Index, past Past, overrides Overrides) *Judgement {
 	g := newJudging(x, past, overrides)
 	var entries []entry
-	for _, p := range x.pools {
+	for _, p := range x.Pools() {
 		for i := range p.Allocations {
 			entries = append(entries, entry{p, &p.Allocations[i]})
 		}
 	}
-	j := g.judgeAll(entries, slices.Clone(x.o.Reservations.Or(nil)))
+	j := g.judgeAll(entries, slices.Clone(x.Base().Reservations.Or(nil)))
 	j.Total = len(j.Allocations)
 	return j
 }
@@ -98,7 +98,7 @@ func newJudging(x *Index, past Past, overrides Overrides) *judging {
 		past = noPast{}
 	}
 	return &judging{Index: x, past: past, overrides: overrides, nodeSets: map[nodeSetKey]*nodeSet{},
-		j: &Judgement{Observation: x.o, WithoutAgents: !x.hasAgents, Nodes: x.states, x: x, past: past}}
+		j: &Judgement{Observation: x.Base(), WithoutAgents: !x.HasAgents(), Nodes: x.NodeStates(), x: x, past: past}}
 }
 
 // judgeAll gives verdicts to entries, each once, and to reservations.
@@ -127,7 +127,7 @@ func (x *judging) judgeAllocation(a entry) *Item {
 	case a.ContainerID == "": // whereabouts writes no such entry
 		return it.judged(unreadable(ippool.Malformed, "it has no id, so no report can show that its sandbox has ended"))
 	}
-	return it.judged(x.evidenceOn(it, x.byContainerID[a.ContainerID]))
+	return it.judged(x.evidenceOn(it, x.Mentions(a.ContainerID)))
 }
 
 // judged gives an item its verdict, by evidence that nothing changes any more.
@@ -211,7 +211,7 @@ func (x *judging) evidenceOnLone(it *Item, readings []nameReading) Evidence {
 	e, r := Evidence{nodeSet: nodeSet{Sandbox: NoSource}}, it.Reservation
 	if len(readings) == 1 {
 		var mentions []mention
-		for _, b := range x.sandboxesByAddress[it.reading.address] {
+		for _, b := range x.SandboxesAt(it.reading.address) {
 			// A sandbox that has ended is no evidence on the reservation.
 			if b.NetworkName == it.reading.network && x.mayHoldAddress(&b.mention) {
 				mentions = append(mentions, b.mention)
@@ -221,11 +221,11 @@ func (x *judging) evidenceOnLone(it *Item, readings []nameReading) Evidence {
 	}
 	e.Deleting = r.Deleting
 	since := x.past.Of(it.ID()).UncontradictedSince
-	e.LongAlone = !since.IsZero() && x.now.Sub(since) >= minTimeAlone
+	e.LongAlone = !since.IsZero() && x.Now().Sub(since) >= minTimeAlone
 	switch {
 	case r.Created.IsZero():
 		e.Problem, e.Detail = ippool.Malformed, "its age is unknown: metadata.creationTimestamp is missing"
-	case x.now.Sub(r.Created) < addTimeLimit:
+	case x.Now().Sub(r.Created) < addTimeLimit:
 		e.Recent = true
 	case len(readings) == 0:
 		e.Problem, e.Detail = ippool.Malformed, "the name fits no pool's network and range"

@@ -14,7 +14,7 @@ import (
 // isSilent reports whether a report has expired and its node may still run what it lists. Findings that rest on it are
 // kept as they were reported, and are not repaired.
 func (x *finder) isSilent(r *report) bool {
-	return !r.IsFresh(x.now) && !x.isDead(r.Name) && !x.isObsolete(r)
+	return !r.IsFresh(x.Now()) && !x.isDead(r.Name) && !x.isObsolete(r)
 }
 
 // wasReady reports whether a sandbox is READY by a fresh report, or by the last report of a silent node.
@@ -28,7 +28,7 @@ func (x *finder) asReported(f *Finding, reports ...*report) {
 	var nodes []string
 	var oldest time.Time
 	for _, r := range reports {
-		if r.IsFresh(x.now) {
+		if r.IsFresh(x.Now()) {
 			continue
 		}
 		nodes = append(nodes, r.Name)
@@ -42,7 +42,7 @@ func (x *finder) asReported(f *Finding, reports ...*report) {
 	age := "at an unknown time"
 	if !oldest.IsZero() {
 		f.ReportedAt = oldest.UTC().Format(time.RFC3339)
-		age = duration.HumanDuration(max(x.now.Sub(oldest), 0)) + " ago"
+		age = duration.HumanDuration(max(x.Now().Sub(oldest), 0)) + " ago"
 	}
 	f.Repair, f.silent = nil, sortedUnique(nodes)
 	f.Message += fmt.Sprintf("; as reported %s: there was no fresh report of %s since, so this may have ended",
@@ -52,7 +52,7 @@ func (x *finder) asReported(f *Finding, reports ...*report) {
 // isOvertaken reports whether a sandbox of an expired report has probably lost its address since: the pools record the
 // address for others only, and no pod of the sandbox names it.
 func (x *finder) isOvertaken(b *sandboxAddress) bool {
-	if b.report.IsFresh(x.now) {
+	if b.report.IsFresh(x.Now()) {
 		return false
 	}
 	addr, _ := podstate.ParseAddress(*b.Address)
@@ -86,7 +86,7 @@ func (x *finder) endedWhenReported(e *Evidence, mentions []mention) (ended bool,
 		wasSeen = wasSeen || g.kind != ofAttachment
 	}
 	for _, name := range e.WithoutReport {
-		r := x.byNode[name]
+		r := x.Report(name)
 		if r == nil || !x.isSilent(r) || !wasSeen && e.Pod != nil && e.Pod.Node == name {
 			return false, nil
 		}

@@ -35,7 +35,7 @@ func (x *judging) stateOfIPAMClaim(name types.NamespacedName) (_ IPAMClaimState,
 // guestBeside is a guest that has the item's address on the same network. A machine that has migrated may keep the
 // address of its first pod (kubevirt issue 13709).
 func (x *judging) guestBeside(it *Item) rival {
-	for _, g := range x.guests[it.Address()] {
+	for _, g := range x.GuestsAt(it.Address()) {
 		if it.mayBeOn(g.nad) {
 			return rival{name: "VirtualMachineInstance " + g.guest.String(), isGuest: true}
 		}

@@ -41,14 +41,14 @@ func (x *judging) newNodeSet(names []string, conditionOf func(string) nodeCondit
 		n.Sandbox = NodeDead
 	case len(names) > 0 && count[provenDead]+count[nodeObjectMissing] == len(names):
 		n.Sandbox = NodeMissing
-	case !x.hasAgents:
+	case !x.HasAgents():
 		n.Sandbox = NoSource
 		// Without agents one node that is not Ready is enough to hold what it may run.
 		without = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 			return !x.isNotReady(name) || len(names) > 1 && x.isDead(name)
 		})
 		n.NotReady = without
-	case len(names) == 0 || count[notReporting] > 0 || !x.hasNodes || !x.selectsNodes:
+	case len(names) == 0 || count[notReporting] > 0 || !x.HasNodes() || !x.SelectsNodes():
 		n.Sandbox = NoFreshReport
 	case count[nodeObjectMissing] > 0:
 		n.Sandbox = NodeMissing
@@ -57,22 +57,23 @@ func (x *judging) newNodeSet(names []string, conditionOf func(string) nodeCondit
 	default:
 		n.Sandbox = Absent
 	}
-	n.NodesUnknown = (n.Sandbox == NoSource || n.Sandbox == NoFreshReport) && (!x.hasNodes || !x.selectsNodes)
+	n.NodesUnknown = (n.Sandbox == NoSource || n.Sandbox == NoFreshReport) && (!x.HasNodes() || !x.SelectsNodes())
 	n.MissingNode = n.Sandbox == NodeMissing || n.Sandbox == NoSource && count[nodeObjectMissing] > 0
 	mayBeReady := func(name string) bool { return !x.isNotReady(name) }
+	timeout := x.Policy().UnreachableNodeTimeout
 	hasTime := func(name string) bool {
-		since := x.nodes[name].NotReadySince
-		return since.IsZero() || x.now.Sub(since) < x.policy.UnreachableNodeTimeout
+		since := x.Node(name).NotReadySince
+		return since.IsZero() || x.Now().Sub(since) < timeout
 	}
 	n.Unreachable = len(without) > 0 && !slices.ContainsFunc(without, mayBeReady)
-	n.UnreachableTimedOut = n.Unreachable && x.policy.UnreachableNodeTimeout > 0 && !slices.ContainsFunc(without, hasTime)
+	n.UnreachableTimedOut = n.Unreachable && timeout > 0 && !slices.ContainsFunc(without, hasTime)
 	return n
 }
 
 // nodeConditionForLone is the condition of a node for a reservation without an allocation, which names no sandbox. A
 // node that is dead, or missing for long, needs no report, and proves nothing.
 func (x *judging) nodeConditionForLone(node string) nodeCondition {
-	c, r := x.nodeCondition(node), x.byNode[node]
+	c, r := x.nodeCondition(node), x.Report(node)
 	switch {
 	case c == provenDead, c == nodeObjectMissing && (r == nil || x.isObsolete(r)):
 		return reporting
@@ -101,7 +102,7 @@ func (x *judging) nodeSetOf(it *Item, names []string, andAgents bool) *nodeSet {
 		return n
 	}
 	if andAgents {
-		agents := x.agentNodes
+		agents := x.AgentNodes()
 		if len(others) > 0 {
 			agents = slices.DeleteFunc(slices.Clone(agents), func(name string) bool { return slices.Contains(others, name) })
 		}
@@ -134,12 +135,12 @@ func (x *judging) couldRun(it *Item, bound boundPod, mentions []mention) sandbox
 		pod = nil
 	}
 	switch {
-	case !x.hasAgents && pod != nil && pod.Node == "":
+	case !x.HasAgents() && pod != nil && pod.Node == "":
 		return sandboxState{nodeSet: *x.nodeSetOf(it, nil, false)}
-	case !x.hasAgents && pod != nil:
+	case !x.HasAgents() && pod != nil:
 		return sandboxState{nodeSet: *x.nodeSetOf(it, []string{pod.Node}, false)}
 	}
-	if !x.hasAgents && it.Allocation != nil && x.past.Of(it.ID()).RanOnlyThere {
+	if !x.HasAgents() && it.Allocation != nil && x.past.Of(it.ID()).RanOnlyThere {
 		return sandboxState{nodeSet: *x.nodeSetOf(it, sortedUnique(x.knownNodes(it, bound.Pod)), false), unproven: true}
 	}
 	reported := reportingNodes(mentions)
@@ -151,7 +152,7 @@ func (x *judging) couldRun(it *Item, bound boundPod, mentions []mention) sandbox
 	s := sandboxState{unproven: true, onlyOthersMissing: !slices.ContainsFunc(all, x.isMissing)}
 	switch {
 	case it.Allocation == nil && pod != nil && x.isDeadOrMissing(pod.Node):
-		s.nodeSet = *x.newNodeSet(sortedUnique(slices.Concat(x.agentNodes, all)), func(name string) nodeCondition {
+		s.nodeSet = *x.newNodeSet(sortedUnique(slices.Concat(x.AgentNodes(), all)), func(name string) nodeCondition {
 			if name == pod.Node {
 				return notReporting
 			}
@@ -159,11 +160,11 @@ func (x *judging) couldRun(it *Item, bound boundPod, mentions []mention) sandbox
 		})
 	case it.Allocation != nil && len(reported) > 0:
 		s.nodeSet, s.unproven = *x.nodeSetOf(it, all, false), len(all) != len(reported)
-	case it.Allocation != nil && slices.ContainsFunc(it.pool.slice, func(node string) bool { return x.nodeNames[node] }):
+	case it.Allocation != nil && slices.ContainsFunc(it.pool.slice, func(node string) bool { return x.NodeNames()[node] }):
 		s.nodeSet = *x.nodeSetOf(it, all, false)
 	default:
 		s.nodeSet = *x.nodeSetOf(it, slices.DeleteFunc(all, func(name string) bool {
-			_, found := slices.BinarySearch(x.agentNodes, name)
+			_, found := slices.BinarySearch(x.AgentNodes(), name)
 			return found
 		}), true)
 	}
@@ -184,7 +185,7 @@ func reportingNodes(mentions []mention) (nodes []string) {
 // proven dead need not report that again.
 func (x *judging) mustReportAgain(mentions []mention) (nodes []string) {
 	for i := range mentions {
-		if r := mentions[i].report; !r.IsFresh(x.now) && !x.hasEndedWithNode(r) {
+		if r := mentions[i].report; !r.IsFresh(x.Now()) && !x.hasEndedWithNode(r) {
 			nodes = append(nodes, r.Name)
 		}
 	}
@@ -209,11 +210,11 @@ func (x *judging) knownNodes(it *Item, pod *podstate.Pod) []string {
 // joinedSince are the nodes without a Node object that joined after an item was first observed, sorted. A sandbox
 // precedes its allocation, so they could not have run the item's.
 func (x *judging) joinedSince(it *Item) (names []string) {
-	if len(x.missingNodes) == 0 {
+	if len(x.MissingNodes()) == 0 {
 		return nil
 	}
 	first := x.past.Of(it.ID()).First
-	for name, joined := range x.missingNodes {
+	for name, joined := range x.MissingNodes() {
 		if !first.IsZero() && joined.After(first.Add(v1alpha1.MaxClockDifference)) {
 			names = append(names, name)
 		}
@@ -224,7 +225,7 @@ func (x *judging) joinedSince(it *Item) (names []string) {
 
 // AgentNodes are the nodes, sorted, that may run a sandbox and so must report, with those whose Node object is missing
 // since a moment. Doubts.Expected remembers them.
-func (j *Judgement) AgentNodes() []string { return j.x.agentNodes }
+func (j *Judgement) AgentNodes() []string { return j.x.AgentNodes() }
 
 // NotRenewedSince are the nodes, sorted, that are not proven dead and whose reports were not renewed DELTimeout after
 // the fence. Every ADD and DEL that was in progress has ended by then.

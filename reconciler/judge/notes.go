@@ -29,13 +29,13 @@ func (j *Judgement) taintsNote() string {
 // machinesNote names the nodes whose fresh report is not certainly of the machine of the Node object.
 func (j *Judgement) machinesNote() string {
 	var nodes []string
-	for _, r := range j.x.reports {
-		if r.IsFresh(j.x.now) && !j.x.isOfItsNode(r) {
+	for _, r := range j.x.Reports() {
+		if r.IsFresh(j.x.Now()) && !j.x.isOfItsNode(r) {
 			nodes = append(nodes, r.Name)
 		}
 	}
 	switch {
-	case len(nodes) == 0, !j.x.hasNodes: // which is a note of its own
+	case len(nodes) == 0, !j.x.HasNodes(): // which is a note of its own
 		return ""
 	}
 	return fmt.Sprintf("the reports of %s may be of another machine than the Node object, so they do not prove that a "+
@@ -51,10 +51,10 @@ const setupTime = 15 * time.Minute
 func (j *Judgement) attachmentsNote() string {
 	x := j.x
 	var unknown []*mention
-	for _, r := range x.reports {
+	for _, r := range x.Reports() {
 		for i := range r.Attachments {
 			a := &r.Attachments[i]
-			if a.NetworkClosed == nil && x.now.Sub(a.Since.Time) >= setupTime && !x.hasEndedWithNode(r) && !x.isObsolete(r) {
+			if a.NetworkClosed == nil && x.Now().Sub(a.Since.Time) >= setupTime && !x.hasEndedWithNode(r) && !x.isObsolete(r) {
 				unknown = append(unknown, newAttachment(r, a))
 			}
 		}
@@ -63,7 +63,7 @@ func (j *Judgement) attachmentsNote() string {
 		return ""
 	}
 	isRecorded := map[string]bool{}
-	for _, p := range x.pools {
+	for _, p := range x.Pools() {
 		for i := range p.Allocations {
 			isRecorded[p.Allocations[i].ContainerID] = true
 		}
@@ -91,7 +91,7 @@ func (j *Judgement) attachmentsNote() string {
 func (j *Judgement) unreadNote() string {
 	x := j.x
 	var names []string
-	for _, r := range x.reports {
+	for _, r := range x.Reports() {
 		for i := range r.Sandboxes {
 			g := &mention{r, ofSandbox, &r.Sandboxes[i]}
 			if g.AddressesUnread && x.mayHoldAddress(g) && !x.isObsolete(r) {
@@ -99,7 +99,7 @@ func (j *Judgement) unreadNote() string {
 			}
 		}
 	}
-	for _, p := range x.o.Pods {
+	for _, p := range x.Base().Pods {
 		if p.MayCarryAny() || x.isUnread(p) && len(p.Networks()) > 0 {
 			names = append(names, "pod "+p.String())
 		}
@@ -116,11 +116,11 @@ func (j *Judgement) unreadNote() string {
 // pools. It is "" without agents and if nothing is wrong. isUseless is set if no node is selected.
 func (j *Judgement) SelectionProblem() (problem string, isUseless bool) {
 	switch x := j.x; {
-	case !x.hasAgents || !x.hasNodes:
+	case !x.HasAgents() || !x.HasNodes():
 		return "", false
-	case !x.selectsNodes:
+	case !x.SelectsNodes():
 		return fmt.Sprintf("%s, so it is not known which nodes must report. The nodes have the labels %s", x.nodesUnknown(),
-			AtMost(x.labels(), namesShown)), true
+			AtMost(labelsOf(x.Nodes()), namesShown)), true
 	}
 	nodes := j.unselected()
 	if len(nodes) == 0 {
@@ -133,7 +133,7 @@ func (j *Judgement) SelectionProblem() (problem string, isUseless bool) {
 // unselected are the nodes, sorted, that need not report although pods with allocations are bound to them.
 func (j *Judgement) unselected() []string {
 	x, nodes := j.x, map[string]bool{}
-	for _, p := range x.pools {
+	for _, p := range x.Pools() {
 		for i := range p.Allocations {
 			owner := p.Allocations[i].Owner
 			if pod := x.pod(owner.Namespace, owner.Name); pod != nil && pod.Phase != podstate.Finished {
@@ -141,23 +141,23 @@ func (j *Judgement) unselected() []string {
 			}
 		}
 	}
-	for _, name := range x.agentNodes {
+	for _, name := range x.AgentNodes() {
 		delete(nodes, name)
 	}
-	maps.DeleteFunc(nodes, func(name string, _ bool) bool { return x.nodes[name] == nil || x.isDead(name) })
+	maps.DeleteFunc(nodes, func(name string, _ bool) bool { return x.Node(name) == nil || x.isDead(name) })
 	return slices.Sorted(maps.Keys(nodes))
 }
 
-// labels are the labels of the nodes, as key=value, those of most nodes first. It omits labels that only
+// labelsOf are the labels of nodes, as key=value, those of most nodes first. It omits labels that only
 // one of several nodes has.
-func (x *Index) labels() []string {
+func labelsOf(nodes map[string]*podstate.Node) []string {
 	count := map[string]int{}
-	for _, n := range x.nodes {
+	for _, n := range nodes {
 		for key, value := range n.Labels {
 			count[key+"="+value]++
 		}
 	}
-	maps.DeleteFunc(count, func(_ string, n int) bool { return n == 1 && len(x.nodes) > 1 })
+	maps.DeleteFunc(count, func(_ string, n int) bool { return n == 1 && len(nodes) > 1 })
 	return slices.SortedFunc(maps.Keys(count), func(a, b string) int {
 		return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b))
 	})
@@ -191,7 +191,7 @@ func (j *Judgement) Notes() []string {
 	var notes []string
 	if j.WithoutAgents {
 		edited := ""
-		if j.x.policy.TrustNetworkStatus {
+		if j.x.Policy().TrustNetworkStatus {
 			edited = ", and an address that a user removed from a pod's network-status,"
 		}
 		notes = append(notes, "no node agent reports: releases rest on the API alone. "+

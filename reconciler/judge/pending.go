@@ -17,7 +17,7 @@ func (x *judging) pendingNetwork(it *Item, e *Evidence, mentions []mention) (isC
 		!slices.Contains(e.Nodes, e.Pod.Node) || x.nodeCondition(e.Pod.Node) != reporting {
 		return false, false
 	}
-	r := x.byNode[e.Pod.Node]
+	r := x.Report(e.Pod.Node)
 	isReady := false
 	for i := range r.Sandboxes {
 		g := &mention{r, ofSandbox, &r.Sandboxes[i]}
@@ -41,7 +41,7 @@ func (x *judging) pendingNetwork(it *Item, e *Evidence, mentions []mention) (isC
 func (x *judging) hasRun(p *podstate.Pod, mentions []mention) bool {
 	isOwn := func(g mention) bool { return p.HasUID(g.UID) }
 	isComplete := func(r *report) bool { return r.complete[p.UID] || r.complete[p.RuntimeUID] }
-	return p.UID == "" || slices.ContainsFunc(mentions, isOwn) || slices.ContainsFunc(x.reports, isComplete)
+	return p.UID == "" || slices.ContainsFunc(mentions, isOwn) || slices.ContainsFunc(x.Reports(), isComplete)
 }
 
 // mayBeAddress reports whether an address of a sandbox is, or may be, the item's.
@@ -61,7 +61,7 @@ func (x *judging) hasYoungerSandbox(it *Item, e *Evidence, mentions []mention, r
 	before := mentions[own].CreatedAt.Time
 	return slices.ContainsFunc(it.pool.Allocations, func(a ippool.Allocation) bool {
 		isSame := a.PodRef == it.PodRef() && (it.IfName() == "" || a.IfName == it.IfName())
-		return isSame && a.ContainerID != it.ContainerID() && slices.ContainsFunc(x.byContainerID[a.ContainerID],
+		return isSame && a.ContainerID != it.ContainerID() && slices.ContainsFunc(x.Mentions(a.ContainerID),
 			func(g mention) bool {
 				return g.report == r && g.kind == ofSandbox && x.mayRun(&g) && e.Pod.HasUID(g.UID) &&
 					(x.isReady(&g) && e.Sandbox == Gone || g.CreatedAt.After(before))

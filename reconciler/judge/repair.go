@@ -48,8 +48,8 @@ func (x *finder) unrecordedAt(addr netip.Addr) (found []Finding) {
 	isFound := map[lack]bool{}    // by a sandbox of a fresh report, so its pod is not another finding
 	wasFound := map[lackOf]bool{} // by a sandbox of an expired one, for the same reason
 	recorded := map[string]bool{} // pods with a sandbox whose entry is in a pool that needs it
-	for i := range x.sandboxesByAddress[addr] {
-		b := &x.sandboxesByAddress[addr][i]
+	for i := range x.SandboxesAt(addr) {
+		b := &x.SandboxesAt(addr)[i]
 		c := x.carriageOf(b, addr)
 		lacking := x.lacking(c)
 		if len(lacking) == 0 {
@@ -68,19 +68,19 @@ func (x *finder) unrecordedAt(addr netip.Addr) (found []Finding) {
 				f.Message += unrepaired + why
 			case !isKnown:
 				f.Message += unrepaired + "the UID of its pod is unknown"
-			case !b.report.IsFresh(x.now): // asReported says why
+			case !b.report.IsFresh(x.Now()): // asReported says why
 			case !isFound[l]: // two carriers are a Conflict, too
-				f.Repair = l.pool.entryFor(addr, b, podRef)
+				f.Repair = entryFor(l.pool, addr, b, podRef)
 				f.Repair.IsFenced, f.Repair.NewPool = fenced, l.pool.isMissing
 			}
-			isFound[l] = isFound[l] || b.report.IsFresh(x.now)
+			isFound[l] = isFound[l] || b.report.IsFresh(x.Now())
 			wasFound[lackOf{l, b.pod()}] = true
 			x.asReported(&f, b.report)
 			found = append(found, f)
 		}
 	}
 	for _, p := range x.podsAt(addr) {
-		isNew := x.now.Sub(p.pod.CreatedAt) < addTimeLimit // the pools may have been read before its ADD
+		isNew := x.Now().Sub(p.pod.CreatedAt) < addTimeLimit // the pools may have been read before its ADD
 		if p.nad == nil || p.pod.Phase != podstate.Live || isNew || recorded[p.pod.String()] {
 			continue
 		}
@@ -127,7 +127,7 @@ func (x *finder) lacking(c *carriage) (found []lack) {
 		}
 	}
 	for _, at := range c.today {
-		if !x.hasPool(at, c.addr, read) && !x.isRecorded(c, at.prefix) && !x.isReservedIn(c, at, x.namespace) {
+		if !x.hasPool(at, c.addr, read) && !x.isRecorded(c, at.prefix) && !x.isReservedIn(c, at, x.Namespace()) {
 			l := lack{pool: x.missingPool(at)}
 			if l.pool == nil {
 				l.at = at
@@ -238,7 +238,7 @@ func (x *finder) misrecordedAt(addr netip.Addr) (found []Finding) {
 		e := x.itemOf(entries[0]).Evidence()
 		fenced := x.renewedBehindFence(DELTimeout, b.report.node) &&
 			(e.Sandbox == NodeDead || x.renewedBehindFence(DELTimeout, e.Nodes))
-		ended, silent := x.endedWhenReported(e, x.byContainerID[entries[0].ContainerID])
+		ended, silent := x.endedWhenReported(e, x.Mentions(entries[0].ContainerID))
 		if ended && e.IPAMClaim != ClaimExists && (fenced || x.isDoneWithADD(b)) {
 			f := x.misrecordedFor(p, entries[0].Allocation, b, e, fenced)
 			x.asReported(&f, append(silent, b.report)...)
@@ -271,7 +271,7 @@ func (x *finder) misrecordedFor(p *pool, a *ippool.Allocation, b *sandboxAddress
 	if why := x.unrepairable(p, definedRange{}, b, a.Address); why != "" {
 		f.Message += unrepaired + why
 	} else if podRef, ok := x.podRefFor(b); ok && a.Claim == nil { // a rewritten entry would lose its claim
-		f.Repair = p.entryFor(a.Address, b, podRef)
+		f.Repair = entryFor(p, a.Address, b, podRef)
 		f.Repair.Previous, f.Repair.Key, f.Repair.IsFenced = a, a.Key, fenced
 	}
 	return f
@@ -284,14 +284,14 @@ func (x *finder) carrier(p *pool, addr netip.Addr) *sandboxAddress {
 		switch {
 		case x.isReady(&b.mention):
 			return 2
-		case b.report.IsFresh(x.now):
+		case b.report.IsFresh(x.Now()):
 			return 1
 		}
 		return 0
 	}
 	var one *sandboxAddress
 	several := false
-	for _, b := range x.sandboxesByAddress[addr] {
+	for _, b := range x.SandboxesAt(addr) {
 		if !x.mayBeIn(p, &b, addr) || !x.needsEntry(&b, x.renewedBehindFence(DELTimeout, b.report.node)) {
 			continue
 		}
@@ -323,7 +323,7 @@ func (x *finder) needsEntry(b *sandboxAddress, fenced bool) bool {
 
 // isDoneWithADD reports whether a sandbox has been READY for long enough that its ADD has ended.
 func (x *finder) isDoneWithADD(b *sandboxAddress) bool {
-	return x.wasReady(&b.mention) && b.report.IsSettled(b.Sandbox, x.now)
+	return x.wasReady(&b.mention) && b.report.IsSettled(b.Sandbox, x.Now())
 }
 
 // podRefFor is the podref for a sandbox's entry. If the API does not have the pod on this node, the podref has the UID,
@@ -337,7 +337,7 @@ func (x *finder) podRefFor(b *sandboxAddress) (podRef string, ok bool) {
 	return ref.String(), ref.UID != ""
 }
 
-func (p *pool) entryFor(addr netip.Addr, b *sandboxAddress, podRef string) *Repair {
+func entryFor(p *pool, addr netip.Addr, b *sandboxAddress, podRef string) *Repair {
 	key, _ := p.Range.Key(addr)
 	return &Repair{Pool: p.Pool, Key: strconv.FormatUint(key, 10), Address: addr, Network: b.NetworkName,
 		ContainerID: b.ID, PodRef: podRef, IfName: b.IfName, Node: b.report.Name}
@@ -345,12 +345,12 @@ func (p *pool) entryFor(addr netip.Addr, b *sandboxAddress, podRef string) *Repa
 
 // renewedBehindFence reports whether the report of each node was last renewed at least that long after the fence.
 func (x *finder) renewedBehindFence(after time.Duration, nodes []string) bool {
-	if x.o.FencedSince.IsZero() || len(nodes) == 0 {
+	if x.Base().FencedSince.IsZero() || len(nodes) == 0 {
 		return false
 	}
-	since := x.o.FencedSince.Add(after)
+	since := x.Base().FencedSince.Add(after)
 	for _, name := range nodes {
-		if r := x.byNode[name]; r == nil || !r.IsFresh(x.now) || r.ConfirmedAt.Before(since) {
+		if r := x.Report(name); r == nil || !r.IsFresh(x.Now()) || r.ConfirmedAt.Before(since) {
 			return false
 		}
 	}

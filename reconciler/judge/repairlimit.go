@@ -25,7 +25,7 @@ type NodePool struct{ Node, Pool string }
 
 // RepairLimit says why an entry that no pod requests is not written, "" if it may be. The numbers count such entries
 // within an hour, including this one: of all nodes, of its node, and of its node in its pool.
-func (x *Index) RepairLimit(at NodePool, restored bool, inAll, byNode, inPool int) string {
+func RepairLimit(x *Index, at NodePool, restored bool, inAll, byNode, inPool int) string {
 	const unrequested = "more than %d allocations within an hour by %s, which no pod in the API requests%s"
 	const advice = "; check the node and its agent, then use --allow-mass-repair"
 	limit := maxUnrequested
@@ -39,7 +39,7 @@ func (x *Index) RepairLimit(at NodePool, restored bool, inAll, byNode, inPool in
 		return fmt.Sprintf(unrequested, maxUnrequestedInAll, "all nodes' reports", advice)
 	}
 	p := x.poolOrMissing(at.Pool)
-	if p == nil || len(x.agentNodes) < 2 || len(p.slice) == 1 && p.slice[0] == at.Node {
+	if p == nil || len(x.AgentNodes()) < 2 || len(p.slice) == 1 && p.slice[0] == at.Node {
 		return "" // no other node uses the pool
 	}
 	if size := p.size(); size > 0 && 2*inPool > size {
@@ -49,22 +49,12 @@ func (x *Index) RepairLimit(at NodePool, restored bool, inAll, byNode, inPool in
 	return ""
 }
 
-func (x *Index) poolOrMissing(ref string) *pool {
-	if p := x.poolNamed(ref); p != nil {
-		return p
-	}
-	for _, p := range x.missingPools {
-		if p.ref == ref {
-			return p
-		}
-	}
-	return nil
-}
-
 // UnrequestedRepairs are the repairs of entries that no pod on the reporting node requests. A pod requests an address
 // of a pool with each interface, less its entries there. phantoms counts the entries of these pools that repairs wrote
 // for sandboxes without a pod, by the nodes that still report them.
-func (x *Index) UnrequestedRepairs(repairs []*Repair) (unrequested map[*Repair]bool, phantoms map[NodePool]int) {
+func UnrequestedRepairs(
+	x *Index, repairs []*Repair,
+) (unrequested map[*Repair]bool, phantoms map[NodePool]int) {
 	type podPool struct {
 		podRef string
 		pool   *ippool.Pool
@@ -85,7 +75,7 @@ func (x *Index) UnrequestedRepairs(repairs []*Repair) (unrequested map[*Repair]b
 			if a.Owner.UID == "" {
 				continue
 			}
-			for _, g := range x.byContainerID[a.ContainerID] {
+			for _, g := range x.Mentions(a.ContainerID) {
 				if x.isReady(&g) {
 					phantoms[NodePool{g.report.Name, w.Pool.Ref()}]++
 				}
@@ -112,21 +102,4 @@ func (x *Index) UnrequestedRepairs(repairs []*Repair) (unrequested map[*Repair]b
 		}
 	}
 	return unrequested, phantoms
-}
-
-// requestedInterfaces is the number of interfaces with which a pod requests a network of a pool.
-func (x *Index) requestedInterfaces(pod *podstate.Pod, p *pool) (n int) {
-	count := func(name string) {
-		if nad := x.nads[name]; nad != nil && p.isMapped(nad) {
-			n++
-		}
-	}
-	for i := range pod.Interfaces {
-		count(pod.Interfaces[i].Network)
-	}
-	n = min(n, pod.RequestedCount)
-	for _, name := range pod.RequestedNetworks { // empty if the status is readable
-		count(name.String())
-	}
-	return n
 }

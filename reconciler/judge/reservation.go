@@ -13,7 +13,7 @@ const unwritten = "; it cannot be repaired, because "
 // missingReservation is the finding on an allocation in use, or of a phantom, without a reservation. An allocation
 // whose ADD may be in progress has none.
 func (x *finder) missingReservation(it *Item) []Finding {
-	if !x.o.Reservations.IsKnown() {
+	if !x.Base().Reservations.IsKnown() {
 		return nil
 	}
 	carried := it.Verdict == InUse && it.Reason != PodPending || it.Reason == PhantomPod
@@ -29,7 +29,7 @@ func (x *finder) missingReservation(it *Item) []Finding {
 		if b == nil || !x.isReady(&b.mention) || !x.isDoneWithADD(b) {
 			return nil
 		}
-	case x.now.Sub(e.Pod.CreatedAt) < addTimeLimit:
+	case x.Now().Sub(e.Pod.CreatedAt) < addTimeLimit:
 		return nil
 	}
 	f := Finding{Kind: MissingReservation, IP: it.Address().String(), Pool: p.ref, Pods: []string{it.PodRef()},
@@ -112,9 +112,9 @@ func (x *finder) mayReplace(r *ippool.Reservation, w *Repair) bool {
 	}
 	b := x.carrier(p, w.Address)
 	switch {
-	case b == nil || !b.report.IsFresh(x.now) || b.ID != w.ContainerID || r.Problem != "" || r.Claim != nil:
+	case b == nil || !b.report.IsFresh(x.Now()) || b.ID != w.ContainerID || r.Problem != "" || r.Claim != nil:
 		return false
-	case !w.IsFenced && x.now.Sub(r.Created) < addTimeLimit:
+	case !w.IsFenced && x.Now().Sub(r.Created) < addTimeLimit:
 		return false
 	}
 	return !slices.ContainsFunc(x.entriesFor(w.Address), func(e entry) bool {
@@ -128,7 +128,7 @@ func (x *finder) mayReplace(r *ippool.Reservation, w *Repair) bool {
 // allocations of the network have reservations.
 func (x *finder) overlapping(items []*Item) map[*ippool.Pool]bool {
 	uses, defined, reserved := map[*ippool.Pool]bool{}, map[*pool]bool{}, map[string]bool{}
-	for _, p := range x.pools {
+	for _, p := range x.Pools() {
 		x.definedFor(p.Pool, func(n ippool.Network) {
 			if n.Maps(p.Pool, p.networks) {
 				defined[p], uses[p.Pool] = true, uses[p.Pool] || n.Overlapping
@@ -142,7 +142,7 @@ func (x *finder) overlapping(items []*Item) map[*ippool.Pool]bool {
 			}
 		}
 	}
-	for _, p := range x.pools {
+	for _, p := range x.Pools() {
 		if !defined[p] {
 			uses[p.Pool] = slices.ContainsFunc(p.networks, func(n string) bool { return reserved[n] })
 		}

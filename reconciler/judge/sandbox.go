@@ -154,7 +154,7 @@ func (x *judging) contradictionTo(nodes []string, mentions []mention) (c contrad
 // stateOf is what a mention in a fresh report proves; ok is false if it proves nothing.
 func (x *judging) stateOf(g *mention) (state Sandbox, ok bool) {
 	switch {
-	case !g.report.IsFresh(x.now):
+	case !g.report.IsFresh(x.Now()):
 		return 0, false
 	case g.kind == ofGone:
 		return Gone, true

@@ -15,7 +15,7 @@ import (
 // configured on the nodes, is found only if such a pod has an address in the range of a pool or definition, no pool
 // records it for the pod, and the pod is older than its ADD may take. If all definitions are unknown, a note says so.
 func (x *finder) unknownDefinitions() (found []Finding) {
-	if !x.o.NADs.IsKnown() {
+	if !x.Base().NADs.IsKnown() {
 		return nil
 	}
 	pods := map[types.NamespacedName][]string{}
@@ -24,12 +24,12 @@ func (x *finder) unknownDefinitions() (found []Finding) {
 			pods[definition] = append(known, p.String())
 		}
 	}
-	for _, p := range x.o.Pods {
+	for _, p := range x.Base().Pods {
 		if p.Node == "" || p.Phase == podstate.Finished {
 			continue
 		}
 		for i := range p.Interfaces {
-			c := podAddress{pod: p, nad: x.nads[p.Interfaces[i].Network], iface: &p.Interfaces[i]}
+			c := podAddress{pod: p, nad: x.NAD(p.Interfaces[i].Network), iface: &p.Interfaces[i]}
 			if name, is := x.unknownDefinition(c); is && (x.isBroken(name) || x.hasUnrecorded(c)) {
 				note(name, p)
 			}
@@ -57,15 +57,15 @@ func (x *finder) unknownDefinition(c podAddress) (types.NamespacedName, bool) {
 
 // isBroken reports whether a definition exists and cannot be parsed.
 func (x *finder) isBroken(name types.NamespacedName) bool {
-	nad := x.o.NADs.Or(nil)[name]
+	nad := x.Base().NADs.Or(nil)[name]
 	return nad != nil && nad.Problem != "" && !nad.IsOnNodes()
 }
 
 func (x *finder) whyUnknown(name types.NamespacedName) string {
-	definitions, known := x.o.NADs.Get()
+	definitions, known := x.Base().NADs.Get()
 	switch nad := definitions[name]; {
 	case !known:
-		return "is unknown (" + x.o.NADs.Why() + ")"
+		return "is unknown (" + x.Base().NADs.Why() + ")"
 	case nad != nil:
 		return "cannot be read (" + nad.Problem + ")"
 	}
@@ -75,7 +75,7 @@ func (x *finder) whyUnknown(name types.NamespacedName) string {
 // hasUnrecorded reports whether an interface has an address in the range of a pool or definition that no pool records
 // for its pod.
 func (x *finder) hasUnrecorded(c podAddress) bool {
-	isNew := x.now.Sub(c.pod.CreatedAt) < addTimeLimit
+	isNew := x.Now().Sub(c.pod.CreatedAt) < addTimeLimit
 	return !isNew && !x.isReported(c.pod) && slices.ContainsFunc(c.iface.Addresses, func(addr netip.Addr) bool {
 		return (len(x.poolsAt(addr)) > 0 || x.isDefined(addr)) && !x.isRecordedForPod(addr, c)
 	})

@@ -11,10 +11,10 @@ import (
 // addresses of others' networks. Such a network has neither a pool with an allocation of the pod, nor a range that the
 // CNI caches name.
 func (x *finder) unreadFindings(items []*Item) (found []Finding) {
-	for i := range x.unreadSandboxes {
-		if u := &x.unreadSandboxes[i]; u.any {
-			found = append(found, u.finding(fmt.Sprintf("no CNI cache file has all of its networks, and %s: it may carry any "+
-				"address, so all stale addresses are held", u.why)))
+	for i := range x.UnreadSandboxes() {
+		if u := &x.UnreadSandboxes()[i]; u.any {
+			found = append(found, unreadSandboxFinding(u, "no CNI cache file has all of its networks, and "+u.why+
+				": it may carry any address, so all stale addresses are held"))
 		}
 	}
 	var owners map[ownedPool]bool
@@ -28,15 +28,15 @@ func (x *finder) unreadFindings(items []*Item) (found []Finding) {
 			owners = x.ownedPools()
 		}
 		switch {
-		case u != nil && !u.any && !u.isNamed(it.pool) && !owners[ownedPool{it.pool, u.pod()}]:
+		case u != nil && !u.any && !u.names(it.pool) && !owners[ownedPool{it.pool, u.pod()}]:
 			held[u] = append(held[u], it.pool.ref)
 		case p != nil && p.nad == nil && !owners[ownedPool{it.pool, p.pod.String()}]:
 			count[p]++
 		}
 	}
 	for u, pools := range held {
-		found = append(found, u.finding(fmt.Sprintf("no CNI cache file has all of its addresses: it may carry %d stale "+
-			"addresses of pools that have no allocation of its pod, such as %s, and they are held",
+		found = append(found, unreadSandboxFinding(u, fmt.Sprintf("no CNI cache file has all of its addresses: it may "+
+			"carry %d stale addresses of pools that have no allocation of its pod, such as %s, and they are held",
 			len(pools), slices.Min(pools))))
 	}
 	for p, n := range count {
@@ -47,17 +47,10 @@ func (x *finder) unreadFindings(items []*Item) (found []Finding) {
 	return mergedByPod(found)
 }
 
-func (u *unreadSandbox) finding(why string) Finding {
+func unreadSandboxFinding(u *unreadSandbox, why string) Finding {
 	return Finding{Kind: UnreadSandbox, Pods: []string{u.pod()}, ContainerIDs: []string{u.ID}, Node: u.report.Name,
 		Message: fmt.Sprintf("the addresses of sandbox %s of pod %s on %s are unknown: %s",
 			u.ID, u.pod(), u.report.Name, why)}
-}
-
-// isNamed reports whether the CNI caches name the range of a pool, or that of its node slice.
-func (u *unreadSandbox) isNamed(p *pool) bool {
-	return slices.ContainsFunc(u.ranges, func(n networkRange) bool {
-		return n.prefix == p.Range.Prefix() || len(p.slice) > 0 && n.prefix.Contains(p.Range.Prefix().Addr())
-	})
 }
 
 // mergedByPod keeps one of the findings on a pod and sandbox.

@@ -103,3 +103,10 @@ func (x *Index) isRecordedFor(id string, addresses []netip.Addr) bool {
 		return slices.ContainsFunc(x.entriesFor(a), func(e entry) bool { return e.ContainerID == id })
 	})
 }
+
+// names reports whether the CNI caches name the range of a pool, or that of its node slice.
+func (u *unreadSandbox) names(p *pool) bool {
+	return slices.ContainsFunc(u.ranges, func(n networkRange) bool {
+		return n.prefix == p.Range.Prefix() || len(p.slice) > 0 && n.prefix.Contains(p.Range.Prefix().Addr())
+	})
+}

@@ -297,7 +297,7 @@ func TestAnAddressOfAPoolThatIsNotThereIsUnrecorded(t *testing.T) {
 	})
 	t.Run("it is bounded as that of any other pool is", func(t *testing.T) {
 		o := Observe(red, here, worker, Node("worker-2"), FreshReport("worker-2"), runs)
-		if why := Judged(o, judge.Policy{}).Index().RepairLimit(judge.NodePool{Node: "worker-1",
+		if why := judge.RepairLimit(Judged(o, judge.Policy{}).Index(), judge.NodePool{Node: "worker-1",
 			Pool: "kube-system/10.0.0.0-24"}, false, 128, 100, 128); why == "" {
 			t.Error("one node may fill more than half of it")
 		}
