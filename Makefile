@@ -58,9 +58,9 @@ E2E_TAGS := slow,cluster
 
 # Tests of these packages start no goroutine: they run without the race detector, and those with properties with it in
 # little depth, but for what measures memory or time. Those of the others run with it.
-DRAWING := ./ippool ./reconciler/judge ./reconciler/usage
+DRAWING := ./ippool ./reconciler/facts ./reconciler/judge ./reconciler/findings ./reconciler/usage
 ALONE := $(DRAWING) ./podstate
-SHARING = $(shell $(GO) list ./... | grep -vE '/(ippool|podstate|judge|usage)$$')
+SHARING = $(shell $(GO) list ./... | grep -vE '/(ippool|podstate|facts|judge|findings|usage)$$')
 
 # What the tests that measure log, and those with faults.
 TESTSUM_JSON := $(GO) run $(GOTESTSUM) --format pkgname --jsonfile ../bin/e2e.json --

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -18,7 +19,7 @@ type leaseChecker interface {
 
 // Plan returns what a pass would release from a judgement, and the gates against the rest. It writes nothing. Like a
 // pass, it takes over the releases that other processes have counted.
-func (r *Reconciler) Plan(ctx context.Context, j *judge.Assessment) *Plan {
+func (r *Reconciler) Plan(ctx context.Context, j *findings.Assessment) *Plan {
 	plan := r.plan(j.Judgement)
 	r.countInWindow(ctx, j, plan, true)
 	r.forecast(ctx, j, plan)
@@ -27,7 +28,7 @@ func (r *Reconciler) Plan(ctx context.Context, j *judge.Assessment) *Plan {
 }
 
 // forecast adds the breaker to the gates of items that await confirmation, if all of them together are too many.
-func (r *Reconciler) forecast(ctx context.Context, j *judge.Assessment, plan *Plan) {
+func (r *Reconciler) forecast(ctx context.Context, j *findings.Assessment, plan *Plan) {
 	var waits []*Refused
 	var at time.Time
 	for i := range plan.Refused {

@@ -14,18 +14,20 @@ const module = "github.com/ip-reconcile/ip-reconcile/"
 // knows what comes before, and nothing knows what comes after it. All may import ippool, podstate, api and the packages
 // in internal that are below them.
 var mayImport = map[string][]string{
-	"reconciler/judge":     {},
+	"reconciler/facts":     {},
 	"reconciler/schedule":  {},
-	"reconciler/memory":    {"judge"},
-	"reconciler/restore":   {"judge"},
-	"reconciler/usage":     {"judge"},
-	"reconciler/apply":     {"judge"},
-	"reconciler":           {"judge", "memory", "restore", "apply"},
-	"reconciler/audit":     {"judge", "."},
-	"reconciler/snapshot":  {"judge", "restore"},
-	"reconciler/kube":      {"judge", "restore", "apply"},
-	"reconciler/informers": {"judge", "restore", "apply", "kube"},
-	"reconciler/serve":     {"judge", "restore", "usage", "schedule", "informers", "."},
+	"reconciler/judge":     {"facts"},
+	"reconciler/findings":  {"facts", "judge"},
+	"reconciler/memory":    {"facts", "judge"},
+	"reconciler/restore":   {"facts", "judge"},
+	"reconciler/usage":     {"facts", "judge", "findings"},
+	"reconciler/apply":     {"facts", "judge", "findings"},
+	"reconciler":           {"facts", "judge", "findings", "memory", "restore", "apply"},
+	"reconciler/audit":     {"facts", "judge", "findings", "apply", "."},
+	"reconciler/snapshot":  {"facts", "restore"},
+	"reconciler/kube":      {"facts", "restore", "apply"},
+	"reconciler/informers": {"facts", "restore", "apply", "kube"},
+	"reconciler/serve":     {"facts", "judge", "findings", "restore", "usage", "schedule", "informers", "."},
 }
 
 // mayUseClients are the packages that talk to an API server.

@@ -4,18 +4,18 @@ import (
 	"context"
 	"time"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 )
 
 // Source reads a cluster: the live API, a folder of files, a simulator.
 type Source interface {
 	// List reads everything: reservations and pools first, pods last. What a pass can do without is in the Warnings.
-	List(ctx context.Context) (*judge.Observation, error)
+	List(ctx context.Context) (*facts.Observation, error)
 	// Relist reads again, by quorum, all except pods and reservations.
-	Relist(ctx context.Context, o *judge.Observation) (*judge.Observation, error)
+	Relist(ctx context.Context, o *facts.Observation) (*facts.Observation, error)
 	// GetLive reads again, by quorum, the named objects that may have changed since the observation, pods last. Its cost
 	// must not grow with the cluster: it is called while whereabouts' Lease is held.
-	GetLive(ctx context.Context, o *judge.Observation, what judge.LiveKeys) (*judge.Live, error)
+	GetLive(ctx context.Context, o *facts.Observation, what facts.LiveKeys) (*facts.Live, error)
 }
 
 // Fence keeps ADDs and DELs waiting after a restore of etcd.

@@ -3,6 +3,7 @@ package reconciler
 import (
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/memory"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
@@ -33,6 +34,6 @@ type Process struct {
 	releases         window               // what the breaker counted last
 	isStoreForbidden bool                 // RBAC forbids the BreakerStore
 	repairs          map[string]time.Time // when each waiting finding was found first, by RepairKey
-	repairCounts     map[judge.NodePool]window
+	repairCounts     map[findings.NodePool]window
 	pauses           map[string]string // the pauses of the last pass in words, by pool
 }

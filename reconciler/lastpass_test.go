@@ -10,6 +10,8 @@ import (
 
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -25,8 +27,8 @@ func recorded(t *testing.T, s *memoryStore) *PassRecord {
 }
 
 func observedAt(at time.Duration) *Result {
-	j := &judge.Judgement{Observation: &judge.Observation{Now: Now.Add(at)}}
-	return &Result{Assessment: &judge.Assessment{Judgement: j}}
+	j := &judge.Judgement{Observation: &facts.Observation{Now: Now.Add(at)}}
+	return &Result{Assessment: &findings.Assessment{Judgement: j}}
 }
 
 func TestRecordPass(t *testing.T) {
@@ -138,7 +140,7 @@ func TestResult_Needs(t *testing.T) {
 			WithAddress("10.0.0.5", ""), NotReady(Closed)))}, false},
 	} {
 		o := Observe(c.parts...)
-		out := &Result{Assessment: Judged(o, judge.Policy{})}
+		out := &Result{Assessment: Judged(o, facts.Policy{})}
 		if got := out.Needs(ReportOf(o, "worker-9")); got != c.want {
 			t.Errorf("%s: needed %v, want %v", says, got, c.want)
 		}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 )
 
 const (
@@ -20,17 +20,17 @@ const (
 // apply.Reader.
 type liveIndex struct {
 	r           *Reconciler
-	first       *judge.Observation // before the first refresh
-	x           *judge.Index       // nil before it
+	first       *facts.Observation // before the first refresh
+	x           *facts.Facts       // nil before it
 	known       Known              // before it what the pass knows
 	refreshedAt time.Time
 }
 
 // Index returns what was read last, nil before the first refresh.
-func (b *liveIndex) Index() *judge.Index { return b.x }
+func (b *liveIndex) Index() *facts.Facts { return b.x }
 
 // observation is what the index was built from, updated except for pods and reservations.
-func (b *liveIndex) observation() *judge.Observation { return b.x.Base() }
+func (b *liveIndex) observation() *facts.Observation { return b.x.Base() }
 
 // Refresh reads again what live reads leave out, if the last refresh is too old; if possible while no Lease is held.
 func (b *liveIndex) Refresh(ctx context.Context) error {
@@ -56,12 +56,12 @@ func (b *liveIndex) Refresh(ctx context.Context) error {
 	if o.Now.Before(before.Now) {
 		o.Now = before.Now // the API server's time has whole seconds; confirmed verdicts stay confirmed
 	}
-	b.x, b.refreshedAt = judge.NewIndex(o, b.known, b.r.Options.judgePolicy()), b.r.Clock.Now()
+	b.x, b.refreshedAt = facts.New(o, b.known, b.r.Options.judgePolicy()), b.r.Clock.Now()
 	return nil
 }
 
 // Read makes a live read and puts the result into the index.
-func (b *liveIndex) Read(ctx context.Context, need judge.LiveKeys) error {
+func (b *liveIndex) Read(ctx context.Context, need facts.LiveKeys) error {
 	live, err := b.r.Source.GetLive(ctx, b.observation(), need)
 	if err != nil {
 		return fmt.Errorf("live read: %w", err)
@@ -80,7 +80,7 @@ func (b *liveIndex) Read(ctx context.Context, need judge.LiveKeys) error {
 }
 
 // Wrote puts what was written into the index.
-func (b *liveIndex) Wrote(written *judge.Live) {
+func (b *liveIndex) Wrote(written *facts.Live) {
 	b.known.State = b.known.WithVersions(written.Pools)
 	b.x = b.x.With(written)
 }

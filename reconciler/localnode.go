@@ -7,7 +7,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 )
 
 // WithLocalNode is a Source on a node. It inspects the container runtime, so the node needs no agent to have a report.
@@ -20,20 +20,20 @@ type WithLocalNode struct {
 }
 
 // List lists the Source and adds the node's report.
-func (s *WithLocalNode) List(ctx context.Context) (*judge.Observation, error) {
+func (s *WithLocalNode) List(ctx context.Context) (*facts.Observation, error) {
 	o, err := s.Source.List(ctx)
 	return s.inspect(ctx, o, err)
 }
 
 // Relist lists the Source again and adds the node's report.
-func (s *WithLocalNode) Relist(ctx context.Context, before *judge.Observation) (*judge.Observation, error) {
+func (s *WithLocalNode) Relist(ctx context.Context, before *facts.Observation) (*facts.Observation, error) {
 	o, err := s.Source.Relist(ctx, before)
 	return s.inspect(ctx, o, err)
 }
 
 // inspect adds the node's report. It runs after the pools were read, so that it has the sandbox of every allocation.
 // The Node must have the boot ID of this machine: otherwise the sandboxes of another machine would seem to be gone.
-func (s *WithLocalNode) inspect(ctx context.Context, o *judge.Observation, err error) (*judge.Observation, error) {
+func (s *WithLocalNode) inspect(ctx context.Context, o *facts.Observation, err error) (*facts.Observation, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -65,6 +65,6 @@ func (s *WithLocalNode) inspect(ctx context.Context, o *judge.Observation, err e
 	if before != nil && !node.Machine.IsKnown() {
 		report.Machine = before.Machine
 	}
-	o.Reports = judge.Complete(append(reports, report), o.Reports.Revision())
+	o.Reports = facts.Complete(append(reports, report), o.Reports.Revision())
 	return o, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -21,19 +22,19 @@ type scripted struct {
 	err   error
 }
 
-func (s *scripted) List(context.Context) (*judge.Observation, error) {
+func (s *scripted) List(context.Context) (*facts.Observation, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
 	return Observe(s.parts...).Observation, nil
 }
 
-func (s *scripted) Relist(context.Context, *judge.Observation) (*judge.Observation, error) {
+func (s *scripted) Relist(context.Context, *facts.Observation) (*facts.Observation, error) {
 	return s.List(context.Background())
 }
 
-func (s *scripted) GetLive(context.Context, *judge.Observation, judge.LiveKeys) (*judge.Live, error) {
-	return &judge.Live{}, nil
+func (s *scripted) GetLive(context.Context, *facts.Observation, facts.LiveKeys) (*facts.Live, error) {
+	return &facts.Live{}, nil
 }
 
 // inspectedWorker is a WithLocalNode of worker-1 whose inspection has this content, by a clock an hour behind the API
@@ -52,7 +53,7 @@ func inspectedWorker(source Source, c ...ReportEdit) (on *WithLocalNode, before 
 }
 
 // forListAndRelist checks the observations of List and of Relist.
-func forListAndRelist(t *testing.T, on *WithLocalNode, check func(t *testing.T, o *judge.Observation)) {
+func forListAndRelist(t *testing.T, on *WithLocalNode, check func(t *testing.T, o *facts.Observation)) {
 	t.Helper()
 	o, err := on.List(t.Context())
 	if err != nil {
@@ -85,11 +86,11 @@ func TestLocalNode_Verdicts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			on, _ := inspectedWorker(&scripted{parts: []Part{UsualPool, UsualPod(Carrying("10.0.0.7")), Node("worker-1"),
 				c.has}}, c.sees...)
-			forListAndRelist(t, on, func(t *testing.T, o *judge.Observation) {
+			forListAndRelist(t, on, func(t *testing.T, o *facts.Observation) {
 				if len(o.Reports.Or(nil)) != 1 || o.Reports.Or(nil)[0].Name != "worker-1" || !o.Reports.Or(nil)[0].IsFresh(o.Now) {
 					t.Fatalf("reports: %+v", o.Reports)
 				}
-				if got := RulingOf(AllocationOf(t, AssessAlone(o, judge.Policy{}), "10.0.0.5")); got != c.want {
+				if got := RulingOf(AllocationOf(t, AssessAlone(o, facts.Policy{}), "10.0.0.5")); got != c.want {
 					t.Errorf("got  %v\nwant %v", got, c.want)
 				}
 			})
@@ -105,7 +106,7 @@ func TestLocalNode_ReplacesReport(t *testing.T) {
 		FreshReport("worker-2", Sandbox("other", "uid-9")), StaleReport("worker-1", restored, Sandbox("old", "uid-1"),
 			Gone("older", "uid-0")),
 	}}, Sandbox("box-1", "uid-1"))
-	forListAndRelist(t, on, func(t *testing.T, o *judge.Observation) {
+	forListAndRelist(t, on, func(t *testing.T, o *facts.Observation) {
 		all := o.Reports.Or(nil)
 		if len(all) != 2 || all[0].Name != "worker-2" || all[0].Sandboxes[0].ID != "other" {
 			t.Fatalf("reports: %+v", o.Reports)
@@ -179,7 +180,7 @@ func TestLocalNode_PreviousReport(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			on, before := inspectedWorker(&scripted{parts: []Part{Node("worker-1"), UsualPod(), c.report}},
 				Sandbox("box-1", "uid-1"))
-			forListAndRelist(t, on, func(t *testing.T, o *judge.Observation) {
+			forListAndRelist(t, on, func(t *testing.T, o *facts.Observation) {
 				if (*before != nil) != c.goesOn {
 					t.Errorf("it continues %+v", *before)
 				}

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/memory"
 )
@@ -34,7 +34,7 @@ func TestHistory_UnknownSourceRestartsTheWait(t *testing.T) {
 	}
 	t.Run("definitions, of which the verdict needs none", func(t *testing.T) {
 		definitionsUnknown := func(o *Observed) {
-			o.NADs = judge.Unknown[map[types.NamespacedName]*ippool.NAD](errors.New("forbidden"))
+			o.NADs = facts.Unknown[map[types.NamespacedName]*ippool.NAD](errors.New("forbidden"))
 		}
 		p := newProcess(t, quarter)
 		p.pass(0, unconfirmed)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -17,7 +18,7 @@ func TestHistory_OldestStale(t *testing.T) {
 		time.Hour)}
 	for hour := range 4 {
 		p.pass(time.Duration(hour)*time.Hour, down...)
-		it := AllocationOf(t, Judged(p.next, judge.Policy{}), "10.0.0.5")
+		it := AllocationOf(t, Judged(p.next, facts.Policy{}), "10.0.0.5")
 		if it.Verdict != judge.Held || !it.IsUndetermined() {
 			t.Fatalf("hour %d: %v", hour, RulingOf(it))
 		}
@@ -43,7 +44,7 @@ func TestHistory_Delay(t *testing.T) {
 	p := newProcess(t, quarter)
 	delay := func(after time.Duration, parts ...Part) (d Delay, ok bool) {
 		p.pass(after, parts...)
-		it := AllocationOf(t, Judged(p.next, judge.Policy{}), "10.0.0.5")
+		it := AllocationOf(t, Judged(p.next, facts.Policy{}), "10.0.0.5")
 		d.Proven = it.Proven
 		d.After, ok = p.Process.Known.StandsFor(it, p.Clock.Now().Add(3*time.Second))
 		return d, ok
@@ -93,7 +94,7 @@ func TestKnown_IsReadBesideLaterPasses(t *testing.T) {
 		for range 1000 {
 			for _, it := range a.Allocations {
 				it.Age(Now)
-				again := judge.JudgeAt(a.Index(), known, nil, []netip.Addr{it.Address()})
+				again := judge.JudgeAt(a.Facts(), known, nil, []netip.Addr{it.Address()})
 				n += len(a.Notes()) * len(again.Allocations[0].Evidence().Nodes)
 			}
 		}

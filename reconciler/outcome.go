@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -24,7 +26,7 @@ type Released struct {
 // Repaired is the repair of a finding.
 type Repaired struct {
 	Time    time.Time
-	Finding *judge.Finding
+	Finding *findings.Finding
 }
 
 // Declined is an item that a person asked to release and that is not released.
@@ -68,7 +70,7 @@ func (r *Reconciler) Decline(out *Result) {
 }
 
 // comparePauses compares the pauses of a pass with those of the pass before.
-func (r *Reconciler) comparePauses(o *judge.Observation, gates []Gate) {
+func (r *Reconciler) comparePauses(o *facts.Observation, gates []Gate) {
 	before, now := r.Process.pauses, map[string]string{}
 	for _, g := range gates {
 		if g.Why == Paused {

@@ -7,13 +7,15 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/memory"
 )
 
 // Options are the decisions of an operator.
 type Options struct {
-	judge.Policy
+	facts.Policy
 	Overrides        judge.Overrides
 	ConfirmAfter     time.Duration // how long an unconfirmed verdict must stand
 	MaxWait          time.Duration // how long a run waits for confirmations; 0 has no limit
@@ -27,7 +29,7 @@ type Options struct {
 	Because string // the person's sentence for the log of each release by hand
 	// Only, where set, selects what may be released and what plans contain. OnlyFindings does so for repairs.
 	Only         func(*judge.Item) bool
-	OnlyFindings func(*judge.Finding) bool
+	OnlyFindings func(*findings.Finding) bool
 }
 
 // isInScope reports whether Only selects an item.
@@ -43,10 +45,10 @@ func (o Options) confirmAfter(it *judge.Item) time.Duration {
 	case e != nil && e.Sandbox == judge.NoSource:
 		return 0
 	}
-	return judge.MinAbsenceWhilePending
+	return facts.MinAbsenceWhilePending
 }
 
-func (o Options) judgePolicy() judge.Policy {
+func (o Options) judgePolicy() facts.Policy {
 	p := o.Policy
 	p.MissingAfter = max(o.ConfirmAfter, memory.NodeQuarantine)
 	return p
@@ -116,7 +118,7 @@ func (k Known) commonGates(j *judge.Judgement) (gates []Gate) {
 }
 
 // gatesOf returns all gates against the release of one item. The first one is the reason of the refusal.
-func (k Known) gatesOf(it *judge.Item, o *judge.Observation, common []Gate, opts Options) (gates []Gate) {
+func (k Known) gatesOf(it *judge.Item, o *facts.Observation, common []Gate, opts Options) (gates []Gate) {
 	paused := it.PausedPool()
 	for _, g := range common {
 		if g.Pool == "" || paused != nil && g.Pool == paused.Ref() {

@@ -9,7 +9,7 @@ import (
 
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
@@ -29,17 +29,17 @@ func newProcess(t *testing.T, opts Options) *process {
 	return p
 }
 
-func (p *process) List(context.Context) (*judge.Observation, error) { return p.next.Observation, nil }
+func (p *process) List(context.Context) (*facts.Observation, error) { return p.next.Observation, nil }
 
 // Relist reads the same again, without the sign of a restore.
-func (p *process) Relist(_ context.Context, o *judge.Observation) (*judge.Observation, error) {
+func (p *process) Relist(_ context.Context, o *facts.Observation) (*facts.Observation, error) {
 	again := *o
 	again.Restored, again.Now = "", p.Clock.Now().Add(-p.skew)
 	return &again, nil
 }
 
-func (p *process) GetLive(context.Context, *judge.Observation, judge.LiveKeys) (*judge.Live, error) {
-	return &judge.Live{}, nil
+func (p *process) GetLive(context.Context, *facts.Observation, facts.LiveKeys) (*facts.Live, error) {
+	return &facts.Live{}, nil
 }
 
 // pass observes, judges and plans at a time after the start, and releases nothing.

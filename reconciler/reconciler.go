@@ -18,6 +18,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -53,7 +55,7 @@ const (
 const timeOfDay = "15:04:05 UTC" // a layout
 
 // Check observes and judges once.
-func (r *Reconciler) Check(ctx context.Context) (*judge.Assessment, error) {
+func (r *Reconciler) Check(ctx context.Context) (*findings.Assessment, error) {
 	r.progress("Reading the cluster")
 	fenced := r.fencedSince()
 	o, err := r.Source.List(ctx)
@@ -77,7 +79,7 @@ func (r *Reconciler) Check(ctx context.Context) (*judge.Assessment, error) {
 	}
 	observed, restored := known.Observe(o)
 	known, o.Restored = known.with(observed), restored
-	a := judge.Assess(judge.Judge(judge.NewIndex(o, known, r.Options.judgePolicy()), known, r.Options.Overrides))
+	a := findings.Assess(judge.Judge(facts.New(o, known, r.Options.judgePolicy()), known, r.Options.Overrides))
 	known = known.After(a.Judgement)
 	r.Process.Known = known
 	a.Restore, a.Recheck = known.Status(a.Judgement), EarliestNonZero(a.Recheck, known.NextTimeout(o.Now))
@@ -197,7 +199,7 @@ func (r *Reconciler) Pass(ctx context.Context, ready func(*judge.Item) bool) (*R
 
 // releasePlanned releases what a plan for the judgement allows. attempts is how many items had a second check.
 func (r *Reconciler) releasePlanned(
-	ctx context.Context, j *judge.Assessment, ready func(*judge.Item) bool,
+	ctx context.Context, j *findings.Assessment, ready func(*judge.Item) bool,
 ) (plan *Plan, done releaseOutcome, attempts int) {
 	plan = r.plan(j.Judgement)
 	if ready != nil {
@@ -213,7 +215,7 @@ func (r *Reconciler) releasePlanned(
 		return plan, done, 0
 	}
 	r.comparePauses(j.Observation, plan.CommonGates)
-	done = r.release(ctx, j.Index(), plan.Release)
+	done = r.release(ctx, j.Facts(), plan.Release)
 	r.correctWindow(ctx, j, intended, done.released)
 	return plan, done, len(plan.Release)
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 )
 
 // errNoReports: without reports nothing shows which sandboxes run.
@@ -42,7 +42,7 @@ func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 		return out, next, atMost, nil
 	}, func(out *Result, next time.Time, pause time.Duration) bool {
 		if len(late) > 0 {
-			r.progress("Waiting for new reports from %s", judge.AtMost(late, 3))
+			r.progress("Waiting for new reports from %s", facts.AtMost(late, 3))
 			return true
 		}
 		r.progress("Waiting until findings can be repaired, %d to go: the next is due at %s; the next pass is at %s",

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -21,7 +22,7 @@ type releaseOutcome struct {
 }
 
 // release makes the second check of each item and releases what is still Stale.
-func (r *Reconciler) release(ctx context.Context, x *judge.Index, items []*judge.Item) releaseOutcome {
+func (r *Reconciler) release(ctx context.Context, x *facts.Facts, items []*judge.Item) releaseOutcome {
 	changes := make([]*apply.Release, 0, len(items))
 	for _, it := range items {
 		changes = append(changes, apply.NewRelease(it))
@@ -52,7 +53,7 @@ type releaseRules struct {
 }
 
 // Recheck judges items again, by the gates of the pass without its breaker, which has let them pass.
-func (e *releaseRules) Recheck(x *judge.Index, todo []*apply.Release) apply.Checked[*apply.Release] {
+func (e *releaseRules) Recheck(x *facts.Facts, todo []*apply.Release) apply.Checked[*apply.Release] {
 	j := judge.JudgeAt(x, e.live.known, e.r.Options.Overrides, addressesOf(todo))
 	now := map[judge.ID]*judge.Item{}
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
@@ -106,7 +107,7 @@ func addressesOf(todo []*apply.Release) []netip.Addr {
 }
 
 // FollowUps is none: the reservations are deleted before.
-func (e *releaseRules) FollowUps(*judge.Index, *apply.Release) []*apply.Release { return nil }
+func (e *releaseRules) FollowUps(*facts.Facts, *apply.Release) []*apply.Release { return nil }
 
 // GaveUp records why an item is not released.
 func (e *releaseRules) GaveUp(c *apply.Release, leases []string, err error) {

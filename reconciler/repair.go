@@ -10,6 +10,8 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -22,7 +24,7 @@ const (
 
 // Unrepaired is a finding that was not repaired.
 type Unrepaired struct {
-	judge.Finding
+	findings.Finding
 	Why    Refusal
 	Detail string // a sentence
 }
@@ -33,14 +35,14 @@ func (u Unrepaired) String() string {
 
 // repairOutcome is what became of the repairs of a pass.
 type repairOutcome struct {
-	repaired   []judge.Finding
+	repaired   []findings.Finding
 	unrepaired []Unrepaired
 	remaining  int       // see Result.ToRepair
 	next       time.Time // when the next finding is due; zero for none
 }
 
 // repair repairs the findings that are due.
-func (r *Reconciler) repair(ctx context.Context, j *judge.Assessment) repairOutcome {
+func (r *Reconciler) repair(ctx context.Context, j *findings.Assessment) repairOutcome {
 	p := r.planRepairs(j)
 	slices.SortStableFunc(p.due, allocationsFirst)
 	r.Process.repairs = p.firstFound
@@ -53,7 +55,7 @@ func (r *Reconciler) repair(ctx context.Context, j *judge.Assessment) repairOutc
 }
 
 // RepairKey identifies what a finding's repair writes, across passes. The finding must have one.
-func RepairKey(f *judge.Finding) string {
+func RepairKey(f *findings.Finding) string {
 	w := f.Repair
 	was := ""
 	if w.Previous != nil {
@@ -70,7 +72,7 @@ type repairRules struct {
 }
 
 // Recheck returns the repairs whose findings are found again, as they are found now.
-func (e *repairRules) Recheck(x *judge.Index, todo []*apply.Repair) apply.Checked[*apply.Repair] {
+func (e *repairRules) Recheck(x *facts.Facts, todo []*apply.Repair) apply.Checked[*apply.Repair] {
 	var stand []*apply.Repair
 	switch o := x.Base(); {
 	case o.Restored != "":
@@ -84,7 +86,7 @@ func (e *repairRules) Recheck(x *judge.Index, todo []*apply.Repair) apply.Checke
 	return apply.CheckedRepairs(todo, stand)
 }
 
-func (e *repairRules) findAgain(x *judge.Index, todo []*apply.Repair) (stand []*apply.Repair) {
+func (e *repairRules) findAgain(x *facts.Facts, todo []*apply.Repair) (stand []*apply.Repair) {
 	asked := make(map[string]*apply.Repair, len(todo))
 	var entries, reservations []netip.Addr
 	for _, c := range todo {
@@ -96,7 +98,7 @@ func (e *repairRules) findAgain(x *judge.Index, todo []*apply.Repair) (stand []*
 		}
 	}
 	j := judge.JudgeAt(x, e.live.known, e.r.Options.Overrides, slices.Concat(entries, reservations))
-	found := judge.FindingsAt(j, entries, reservations)
+	found := findings.FindingsAt(j, entries, reservations)
 	for i := range found {
 		f := &found[i]
 		if f.Repair == nil {
@@ -117,7 +119,7 @@ func (e *repairRules) findAgain(x *judge.Index, todo []*apply.Repair) (stand []*
 }
 
 // FollowUps is the repair that creates the reservation of an allocation that was written, if it needs one.
-func (e *repairRules) FollowUps(x *judge.Index, c *apply.Repair) []*apply.Repair {
+func (e *repairRules) FollowUps(x *facts.Facts, c *apply.Repair) []*apply.Repair {
 	return c.FollowUp(x)
 }
 
@@ -164,7 +166,7 @@ type repairPlan struct {
 }
 
 // planRepairs picks the findings that may be repaired now. It changes nothing.
-func (r *Reconciler) planRepairs(j *judge.Assessment) *repairPlan {
+func (r *Reconciler) planRepairs(j *findings.Assessment) *repairPlan {
 	p := r.dueRepairs(j)
 	if r.Options.AllowMassRepair {
 		return p
@@ -180,7 +182,7 @@ func (r *Reconciler) planRepairs(j *judge.Assessment) *repairPlan {
 }
 
 // dueRepairs picks the findings that have stood for long enough.
-func (r *Reconciler) dueRepairs(j *judge.Assessment) *repairPlan {
+func (r *Reconciler) dueRepairs(j *findings.Assessment) *repairPlan {
 	o, p := j.Observation, &repairPlan{firstFound: map[string]time.Time{}}
 	for i := range j.Findings {
 		f := &j.Findings[i]
@@ -214,29 +216,29 @@ func (r *Reconciler) dueRepairs(j *judge.Assessment) *repairPlan {
 }
 
 // plannedRepairs are the findings that --repair would repair, and those that the breaker refuses.
-func (r *Reconciler) plannedRepairs(j *judge.Assessment) ([]judge.Finding, []Unrepaired) {
+func (r *Reconciler) plannedRepairs(j *findings.Assessment) ([]findings.Finding, []Unrepaired) {
 	p := r.planRepairs(j)
-	found := make([]judge.Finding, 0, len(p.due))
+	found := make([]findings.Finding, 0, len(p.due))
 	for _, c := range p.due {
 		found = append(found, *c.Finding)
-		if r := judge.ReservationOf(j.Index(), c.Finding); r != nil {
+		if r := findings.ReservationOf(j.Facts(), c.Finding); r != nil {
 			found = append(found, *r)
 		}
 	}
 	return found, p.refused
 }
 
-func (r *Reconciler) noteRepair(now time.Time, w *judge.Repair) {
+func (r *Reconciler) noteRepair(now time.Time, w *findings.Repair) {
 	if r.Process.repairCounts == nil {
-		r.Process.repairCounts = map[judge.NodePool]window{}
+		r.Process.repairCounts = map[findings.NodePool]window{}
 	}
-	at := judge.NodePool{Node: w.Node, Pool: w.Pool.Ref()}
+	at := findings.NodePool{Node: w.Node, Pool: w.Pool.Ref()}
 	r.Process.repairCounts[at] = r.Process.repairCounts[at].lastHour(now).add(now, 1, 0)
 }
 
 // recentRepairs is how many allocations were written within the last hour.
-func (r *Reconciler) recentRepairs(now time.Time) map[judge.NodePool]int {
-	count := map[judge.NodePool]int{}
+func (r *Reconciler) recentRepairs(now time.Time) map[findings.NodePool]int {
+	count := map[findings.NodePool]int{}
 	for at, w := range r.Process.repairCounts {
 		count[at] = w.lastHour(now).total()
 	}
@@ -245,22 +247,22 @@ func (r *Reconciler) recentRepairs(now time.Time) map[judge.NodePool]int {
 
 // forgetRepairs drops the counts that are older than an hour.
 func (r *Reconciler) forgetRepairs(now time.Time) {
-	maps.DeleteFunc(r.Process.repairCounts, func(_ judge.NodePool, w window) bool { return len(w.lastHour(now)) == 0 })
+	maps.DeleteFunc(r.Process.repairCounts, func(_ findings.NodePool, w window) bool { return len(w.lastHour(now)) == 0 })
 }
 
 // limitRepairs refuses repairs for which no pod in the API asks, where they are too many.
 func (r *Reconciler) limitRepairs(
-	j *judge.Assessment, due []*apply.Repair,
+	j *findings.Assessment, due []*apply.Repair,
 ) (allowed, refused []*apply.Repair, why []Unrepaired) {
 	if len(due) == 0 {
 		return nil, nil, nil
 	}
-	repairs := make([]*judge.Repair, len(due))
+	repairs := make([]*findings.Repair, len(due))
 	for i, c := range due {
 		repairs[i] = c.Finding.Repair
 	}
-	x, inPool := j.Index(), r.recentRepairs(j.Observation.Now)
-	hasNoPod, phantoms := judge.UnrequestedRepairs(x, repairs)
+	x, inPool := j.Facts(), r.recentRepairs(j.Observation.Now)
+	hasNoPod, phantoms := findings.UnrequestedRepairs(x, repairs)
 	for at, n := range phantoms { // an earlier process may have written them
 		inPool[at] = max(inPool[at], n)
 	}
@@ -271,8 +273,8 @@ func (r *Reconciler) limitRepairs(
 	}
 	for _, c := range due {
 		if c.HasNoPod = hasNoPod[c.Finding.Repair]; c.HasNoPod {
-			at := judge.NodePool{Node: c.Finding.Repair.Node, Pool: c.Finding.Repair.Pool.Ref()}
-			if text := judge.RepairLimit(x, at, restored, inAll+1, byNode[at.Node]+1, inPool[at]+1); text != "" {
+			at := findings.NodePool{Node: c.Finding.Repair.Node, Pool: c.Finding.Repair.Pool.Ref()}
+			if text := findings.RepairLimit(x, at, restored, inAll+1, byNode[at.Node]+1, inPool[at]+1); text != "" {
 				refused, why = append(refused, c), append(why, Unrepaired{*c.Finding, Breaker, text})
 				continue
 			}

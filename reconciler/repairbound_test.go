@@ -13,7 +13,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
@@ -236,7 +237,7 @@ func TestPlanRepairs_Paused(t *testing.T) {
 		o := Observe(Pool("10.0.0.0-24", "10.0.0.0/24"), ReportingWorker(Sandbox("box-1", UsualUID, WithAddress("10.0.0.5",
 			""))), UsualPod(),
 			func(o *Observed) { o.Paused = paused })
-		plan := (&Reconciler{Process: &Process{}, Options: Options{DryRun: true}}).planRepairs(Judged(o, judge.Policy{}))
+		plan := (&Reconciler{Process: &Process{}, Options: Options{DryRun: true}}).planRepairs(Judged(o, facts.Policy{}))
 		if want := map[bool]int{false: 1}[paused]; plan.total != want || len(plan.due) != want {
 			t.Errorf("paused %v: %d are to be repaired, and %d now", paused, plan.total, len(plan.due))
 		}
@@ -246,7 +247,7 @@ func TestPlanRepairs_Paused(t *testing.T) {
 // The second check of some addresses finds the same as a full pass.
 func TestRepairs_SecondCheckFindsTheSame(t *testing.T) {
 	t.Parallel()
-	kinds := map[judge.Kind]int{}
+	kinds := map[findings.Kind]int{}
 	for seed := range Seeds(6000) {
 		x, o, policy := ChangedIndex(NewRandom(seed, 4))
 		all := Judged(o, policy).Findings
@@ -258,17 +259,17 @@ func TestRepairs_SecondCheckFindsTheSame(t *testing.T) {
 			}
 			kinds[f.Kind]++
 			stand := rules.findAgain(x, []*apply.Repair{{Finding: f, IsDue: true}})
-			var found []judge.Finding
+			var found []findings.Finding
 			for _, s := range stand {
 				found = append(found, *s.Finding)
 			}
-			if want := DescribeFindings([]judge.Finding{*f}); !slices.Equal(DescribeFindings(found), want) {
+			if want := DescribeFindings([]findings.Finding{*f}); !slices.Equal(DescribeFindings(found), want) {
 				t.Fatalf("seed %d: stands\n%v\nfound was\n%v", seed, DescribeFindings(found), want)
 			}
 		}
 	}
 	t.Log(kinds)
-	for _, kind := range []judge.Kind{judge.Unrecorded, judge.Misrecorded, judge.MissingReservation} {
+	for _, kind := range []findings.Kind{findings.Unrecorded, findings.Misrecorded, findings.MissingReservation} {
 		if kinds[kind] < int(Seeds(5)) {
 			t.Errorf("%d findings of kind %s: the random clusters have too few", kinds[kind], kind)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -106,7 +107,7 @@ func TestRestore_TaintOnRunningNode(t *testing.T) {
 				if len(plan.Release) > 0 {
 					t.Error("what it runs is released")
 				}
-				j := Judged(p.next, judge.Policy{})
+				j := Judged(p.next, facts.Policy{})
 				if it := AllocationOf(t, j, "10.0.0.5"); it.Reason != judge.NodeUnreachable {
 					t.Errorf("judged %v", RulingOf(it))
 				}
@@ -198,7 +199,7 @@ func TestRestore_DetectingPassAwaitsEveryNode(t *testing.T) {
 	}
 	p.pass(0, both(0), revision(100))
 	p.pass(minute, both(young), revision(90))
-	state := p.Process.Known.Status(Judged(p.next, judge.Policy{}).Judgement)
+	state := p.Process.Known.Status(Judged(p.next, facts.Policy{}).Judgement)
 	if got := strings.Join(state.Awaiting, ", "); got != "worker-1, worker-2" {
 		t.Errorf("awaited are %q", got)
 	}

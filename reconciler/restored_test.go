@@ -10,6 +10,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -59,7 +60,7 @@ func TestRestore_StatusOfTheBackup(t *testing.T) {
 		p.pass(0, usual, revision(100))
 		p.pass(2*minute, usual, revision(90))
 		p.pass(4*minute, usual, revision(91))
-		return RulingOf(AllocationOf(t, Judged(p.next, judge.Policy{}), "10.0.0.5"))
+		return RulingOf(AllocationOf(t, Judged(p.next, facts.Policy{}), "10.0.0.5"))
 	}
 	if got := settled(minute, UsualPool); got.Verdict != judge.Held || got.Reason != judge.ClaimedByOther {
 		t.Errorf("of a sandbox from before the restore: %v", got)
@@ -362,7 +363,7 @@ func TestRestore_LostReports(t *testing.T) {
 	if plan := p.pass(2*minute, bare, revision(91)); len(plan.Release)+len(plan.Refused) > 0 {
 		t.Errorf("Stale without reports: releases %d, refuses %s", len(plan.Release), refusals(plan))
 	}
-	if j := Judged(p.next, judge.Policy{}); AllocationOf(t, j, "10.0.0.5").Reason != judge.NoFreshReportReason {
+	if j := Judged(p.next, facts.Policy{}); AllocationOf(t, j, "10.0.0.5").Reason != judge.NoFreshReportReason {
 		t.Errorf("judged %v", RulingOf(AllocationOf(t, j, "10.0.0.5")))
 	}
 	if plan := p.restarted().pass(150*time.Second, bare, revision(92)); len(plan.Release) > 0 {

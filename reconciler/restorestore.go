@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
 
 // loadRestore reads what other processes know of restores, in each full pass and before the second check of a cache
 // pass. Nothing is released while it cannot be read.
-func (r *Reconciler) loadRestore(ctx context.Context, s restore.State, o *judge.Observation) restore.State {
+func (r *Reconciler) loadRestore(ctx context.Context, s restore.State, o *facts.Observation) restore.State {
 	if r.RestoreStore == nil {
 		return s
 	}

@@ -5,18 +5,19 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // Result is what passes observed and did. It is a value: nothing changes it once it is built.
 type Result struct {
-	*judge.Assessment
+	*findings.Assessment
 	Released    []*judge.Item
 	Delays      []Delay // those of the released items, where known
 	Refused     []Refused
-	CommonGates []Gate          // the gates of the last pass that concern more than one item
-	Repaired    []judge.Finding // the findings that were repaired, or would be in a dry run
-	Unrepaired  []Unrepaired    // the findings that --repair could not repair
+	CommonGates []Gate             // the gates of the last pass that concern more than one item
+	Repaired    []findings.Finding // the findings that were repaired, or would be in a dry run
+	Unrepaired  []Unrepaired       // the findings that --repair could not repair
 	// ToRepair is how many findings --repair has yet to repair: they wait, are paused, were refused or failed.
 	ToRepair      int
 	Oldest        time.Time     // since when the oldest Stale item is Stale; zero for none

@@ -25,7 +25,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 )
 
 // simulator is a small cluster, a Source and Leases whose calls fail, hang or are late where a test says so. A fake
@@ -119,8 +119,8 @@ func (s *simulator) writing(ctx context.Context, what string) {
 	}
 }
 
-func (s *simulator) List(ctx context.Context) (*judge.Observation, error) {
-	o := &judge.Observation{Watched: s.watched, NADs: judge.Complete(maps.Clone(s.nads), ""),
+func (s *simulator) List(ctx context.Context) (*facts.Observation, error) {
+	o := &facts.Observation{Watched: s.watched, NADs: facts.Complete(maps.Clone(s.nads), ""),
 		Pods: map[types.NamespacedName]*podstate.Pod{}}
 	done, err := s.call(ctx, "observe", "")
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *simulator) List(ctx context.Context) (*judge.Observation, error) {
 			for _, u := range s.all(fakeapi.Reservations) {
 				reservations = append(reservations, ippool.Read[ippool.Reservation](u))
 			}
-			o.Reservations = judge.Complete(reservations, "")
+			o.Reservations = facts.Complete(reservations, "")
 		},
 		func() { s.surroundings(o) },
 		func() {
@@ -151,11 +151,11 @@ func (s *simulator) List(ctx context.Context) (*judge.Observation, error) {
 	return o, done()
 }
 
-func (s *simulator) surroundings(o *judge.Observation) {
+func (s *simulator) surroundings(o *facts.Observation) {
 	o.Now, o.Revision, o.Paused = time.Now(), s.api.Revision, s.paused
-	o.Reports, o.Nodes = judge.Complete(s.reports, ""), judge.Complete(s.knownNodes(), "")
-	o.AgentLeases = judge.Complete(len(s.reports) > 0, "")
-	o.IPAMClaims, o.Guests = judge.Complete(maps.Clone(s.claims), ""), judge.Complete(s.guests, "")
+	o.Reports, o.Nodes = facts.Complete(s.reports, ""), facts.Complete(s.knownNodes(), "")
+	o.AgentLeases = facts.Complete(len(s.reports) > 0, "")
+	o.IPAMClaims, o.Guests = facts.Complete(maps.Clone(s.claims), ""), facts.Complete(s.guests, "")
 	for _, u := range s.all(fakeapi.Pools) {
 		o.Pools = append(o.Pools, ippool.Read[ippool.Pool](u))
 	}
@@ -185,7 +185,7 @@ func (s *simulator) knownNodes() map[string]*podstate.Node {
 	return nodes
 }
 
-func (s *simulator) Relist(ctx context.Context, before *judge.Observation) (*judge.Observation, error) {
+func (s *simulator) Relist(ctx context.Context, before *facts.Observation) (*facts.Observation, error) {
 	done, err := s.call(ctx, "refresh", "")
 	if err != nil {
 		return nil, err
@@ -205,14 +205,14 @@ func (s *simulator) Relist(ctx context.Context, before *judge.Observation) (*jud
 	return &o, done()
 }
 
-func (s *simulator) GetLive(ctx context.Context, before *judge.Observation, need judge.LiveKeys) (*judge.Live,
+func (s *simulator) GetLive(ctx context.Context, before *facts.Observation, need facts.LiveKeys) (*facts.Live,
 	error) {
 	done, err := s.call(ctx, "fresh", "")
 	if err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
-	live := &judge.Live{Now: time.Now(), Pools: map[types.NamespacedName]*ippool.Pool{},
+	live := &facts.Live{Now: time.Now(), Pools: map[types.NamespacedName]*ippool.Pool{},
 		Reservations: map[types.NamespacedName]*ippool.Reservation{}, Pods: map[types.NamespacedName]*podstate.Pod{},
 		IPAMClaims: map[types.NamespacedName]*ippool.Claim{}}
 	for _, n := range need.IPAMClaims {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -120,7 +121,7 @@ func ReadBreaker(kept string, now time.Time, allocations int) (BreakerState, err
 }
 
 // Breaker returns what the breaker counts at a judgement. It changes nothing.
-func (r *Reconciler) Breaker(ctx context.Context, j *judge.Assessment) (BreakerState, error) {
+func (r *Reconciler) Breaker(ctx context.Context, j *findings.Assessment) (BreakerState, error) {
 	if err := r.readReleases(ctx, j.Observation.Now); err != nil {
 		return BreakerState{}, err
 	}
@@ -161,7 +162,7 @@ func (r *Reconciler) updateWindow(ctx context.Context, now time.Time, isDry bool
 // countInWindow counts the unconfirmed releases of a plan before they are made, because the process may end half-way.
 // The plan refuses them if the releases of all processes are too many, or cannot be counted. n is how many it counts,
 // or with isDry would count.
-func (r *Reconciler) countInWindow(ctx context.Context, j *judge.Assessment, plan *Plan, isDry bool) (n int) {
+func (r *Reconciler) countInWindow(ctx context.Context, j *findings.Assessment, plan *Plan, isDry bool) (n int) {
 	for _, it := range plan.Release {
 		if !it.Proven {
 			n++
@@ -192,7 +193,7 @@ func (r *Reconciler) countInWindow(ctx context.Context, j *judge.Assessment, pla
 }
 
 // correctWindow corrects the count: only releases that were made count.
-func (r *Reconciler) correctWindow(ctx context.Context, j *judge.Assessment, intended int, released []*judge.Item) {
+func (r *Reconciler) correctWindow(ctx context.Context, j *findings.Assessment, intended int, released []*judge.Item) {
 	n := 0
 	for _, it := range released {
 		if !it.Proven && (it.Allocation != nil || len(it.Related()) == 0) {

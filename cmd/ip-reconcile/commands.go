@@ -12,7 +12,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view/explain"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 )
 
 const snapshotHelp = `
@@ -175,7 +175,7 @@ func (o *options) printRun(ctx context.Context, out *reconciler.Result, d *view.
 
 // printJudged prints an answer about a judgement. A filter that names nothing is an error at the end of a run, since it
 // may have released other items.
-func (o *options) printJudged(ctx context.Context, j *judge.Assessment, fails bool, a answer) error {
+func (o *options) printJudged(ctx context.Context, j *findings.Assessment, fails bool, a answer) error {
 	err := cmp.Or(o.print(ctx, a), o.checkNames(j.Observation))
 	if err == nil && fails {
 		return errUnresolved
@@ -183,7 +183,7 @@ func (o *options) printJudged(ctx context.Context, j *judge.Assessment, fails bo
 	return err
 }
 
-func (o *options) checkAnswer(j *judge.Assessment, d *view.CheckReport) answer {
+func (o *options) checkAnswer(j *findings.Assessment, d *view.CheckReport) answer {
 	return answer{document: d, notes: d.Notes, names: func() []string { return d.Addresses(o.all) },
 		screen: func(s *screen.Screen) {
 			s.Check(d)
@@ -191,7 +191,7 @@ func (o *options) checkAnswer(j *judge.Assessment, d *view.CheckReport) answer {
 		}}
 }
 
-func (o *options) runAnswer(j *judge.Assessment, d *view.RunReport) answer {
+func (o *options) runAnswer(j *findings.Assessment, d *view.RunReport) answer {
 	return answer{document: d, notes: d.Notes, names: func() []string { return d.Addresses(o.DryRun) },
 		screen: func(s *screen.Screen) {
 			s.Run(d)
@@ -200,7 +200,7 @@ func (o *options) runAnswer(j *judge.Assessment, d *view.RunReport) answer {
 }
 
 // adviseOnNodes writes the steps that end what nodes hold.
-func (o *options) adviseOnNodes(s *screen.Screen, j *judge.Assessment, d *view.CheckReport) {
+func (o *options) adviseOnNodes(s *screen.Screen, j *findings.Assessment, d *view.CheckReport) {
 	if !s.NoHeaders {
 		s.Advice(explain.NodeSteps(o.advisor(), j, d.Findings))
 	}

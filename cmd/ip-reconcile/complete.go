@@ -20,6 +20,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/words"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
@@ -229,11 +230,11 @@ func (n *liveNames) namespaces() (all []string) {
 func (o *options) namesInTime(ctx context.Context, namespace string) *liveNames {
 	ctx, cancel := context.WithTimeout(ctx, completeWithin)
 	defer cancel()
-	read := make(chan *judge.Observation, 1)
+	read := make(chan *facts.Observation, 1)
 	go func() {
 		observed, err := o.observeNames(ctx, namespace)
 		if err != nil {
-			observed = &judge.Observation{}
+			observed = &facts.Observation{}
 		}
 		read <- observed
 	}()
@@ -241,11 +242,11 @@ func (o *options) namesInTime(ctx context.Context, namespace string) *liveNames 
 	case observed := <-read:
 		return namesOf(observed)
 	case <-ctx.Done():
-		return namesOf(&judge.Observation{})
+		return namesOf(&facts.Observation{})
 	}
 }
 
-func namesOf(o *judge.Observation) *liveNames {
+func namesOf(o *facts.Observation) *liveNames {
 	n := &liveNames{addresses: map[string]string{}, pods: sets.KeySet(o.Pods)}
 	for _, p := range o.Pools {
 		n.pools = append(n.pools, p.Ref())
@@ -265,7 +266,7 @@ func namesOf(o *judge.Observation) *liveNames {
 }
 
 // observeNames reads what has names: of a cluster pools and nodes, and the pods of one namespace, if one was typed.
-func (o *options) observeNames(ctx context.Context, namespace string) (*judge.Observation, error) {
+func (o *options) observeNames(ctx context.Context, namespace string) (*facts.Observation, error) {
 	if o.snapshot == "-" {
 		return nil, io.EOF // stdin is the shell's
 	}
@@ -285,7 +286,7 @@ func (o *options) observeNames(ctx context.Context, namespace string) (*judge.Ob
 	if err != nil {
 		return nil, err
 	}
-	observed := &judge.Observation{Pods: map[types.NamespacedName]*podstate.Pod{}}
+	observed := &facts.Observation{Pods: map[types.NamespacedName]*podstate.Pod{}}
 	observed.Pools, _, err = kube.List(ctx, cluster, ippool.PoolResource, "", "", false, ippool.DecodeList[ippool.Pool])
 	if err != nil {
 		return nil, err
@@ -297,7 +298,7 @@ func (o *options) observeNames(ctx context.Context, namespace string) (*judge.Ob
 		for _, n := range nodes {
 			byName[n.Name] = n
 		}
-		observed.Nodes = judge.Complete(byName, "")
+		observed.Nodes = facts.Complete(byName, "")
 	}
 	if namespace != "" {
 		pods, _, _ := kube.List(ctx, cluster, core.WithResource("pods"), namespace, "", true, podstate.DecodePods)

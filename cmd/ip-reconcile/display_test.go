@@ -52,7 +52,8 @@ func TestNoHeaders_LeavesOnlyRows(t *testing.T) {
 		_, out, errs := run(t, append(args, "--no-headers", "--snapshot", sample)...)
 		for line := range strings.Lines(out) {
 			first, _, _ := strings.Cut(line, " ")
-			if !strings.Contains(line, "  ") || !strings.ContainsAny(first, ".-") && !strings.Contains(findings, " "+first+" ") {
+			isKind := strings.Contains(kinds, " "+first+" ")
+			if !strings.Contains(line, "  ") || !strings.ContainsAny(first, ".-") && !isKind {
 				t.Errorf("%v: %q is no row", args, line)
 			}
 		}
@@ -62,7 +63,7 @@ func TestNoHeaders_LeavesOnlyRows(t *testing.T) {
 	}
 }
 
-const findings = " Conflict Unrecorded Misrecorded Phantom MissingReservation Malformed NoFreshReport StatusMismatch "
+const kinds = " Conflict Unrecorded Misrecorded Phantom MissingReservation Malformed NoFreshReport StatusMismatch "
 
 // Texts of flags are broken at the width of the terminal, which is 100 in these tests.
 func TestHelp_FlagsFitTheTerminal(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/words"
 	"github.com/ip-reconcile/ip-reconcile/internal/fileform"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 )
 
 func newExplain(std streams) *cobra.Command {
@@ -199,7 +199,7 @@ func (o *options) explainFile(ctx context.Context, file string) error {
 
 // explainJudged answers a question about a judgement. The question has the subject, and what to pick of it.
 func (o *options) explainJudged(
-	ctx context.Context, r *reconciler.Reconciler, j *judge.Assessment, q explain.Question,
+	ctx context.Context, r *reconciler.Reconciler, j *findings.Assessment, q explain.Question,
 ) *view.ExplainReport {
 	q.Result, q.Advisor, q.Snapshot = view.PlannedResult(j, r.Plan(ctx, j)), o.advisor(), o.snapshot != ""
 	recent, err := r.Breaker(ctx, j)

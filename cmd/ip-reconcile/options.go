@@ -25,7 +25,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 )
@@ -132,7 +133,7 @@ func (o *options) addWithoutNode(f *pflag.FlagSet, logLevel string) {
 	o.printing.add(f)
 }
 
-func (o *options) judge(ctx context.Context) (*reconciler.Reconciler, *judge.Assessment, error) {
+func (o *options) judge(ctx context.Context) (*reconciler.Reconciler, *findings.Assessment, error) {
 	r, _, err := o.reconciler(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -266,7 +267,7 @@ func (o *options) connect(ctx context.Context, log *slog.Logger) (*reconciler.Re
 
 // checkNames returns an error for a pool, a pod namespace or a node that a flag names and that does not exist. A
 // namespace exists where it has a pod or an allocation. A node exists where it has a Node object, a report or a pod.
-func (s *selection) checkNames(o *judge.Observation) error {
+func (s *selection) checkNames(o *facts.Observation) error {
 	if len(s.filter.Pools)+len(s.filter.PodNamespaces)+len(s.filter.Nodes) == 0 {
 		return nil
 	}

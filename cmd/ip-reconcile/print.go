@@ -15,7 +15,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 )
 
 type printing struct {
@@ -120,7 +120,7 @@ func (o *options) renderScreen(a answer, d display) []byte {
 	s := &screen.Screen{Wide: o.output == "wide", NoHeaders: o.noHeaders, All: o.all, ConfirmAfter: o.ConfirmAfter,
 		Width: d.columns, Cut: d.isTerminal && !o.all && !o.given.Changed("output")}
 	if o.ByHand {
-		s.ConfirmAfter = judge.MinAbsenceWhilePending
+		s.ConfirmAfter = facts.MinAbsenceWhilePending
 	}
 	a.document.SetSource(version.Get().Version, o.cluster)
 	if h := a.document.Head(); h.Kind != view.KindWords && !o.noHeaders { // words are of no cluster

@@ -15,6 +15,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view/explain"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -28,7 +29,7 @@ type byHand struct {
 	namespace             string
 	subjects              []explain.Subject
 
-	j        *judge.Assessment
+	j        *findings.Assessment
 	selected []*judge.Item
 	missing  []string // a sentence for each subject that names no item
 }
@@ -116,7 +117,7 @@ func (o *byHand) parse(args []string) error {
 }
 
 // selects returns what reports whether an item is asked for: of a node or a pool what is in use is not.
-func selects(s explain.Subject, j *judge.Assessment) func(*judge.Item) bool {
+func selects(s explain.Subject, j *findings.Assessment) func(*judge.Item) bool {
 	is := s.Selects(j)
 	if s.Kind != explain.Node && s.Kind != explain.Pool {
 		return is

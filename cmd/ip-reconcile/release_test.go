@@ -14,6 +14,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/planfile"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -224,7 +225,7 @@ type counting struct {
 	n *int
 }
 
-func (c counting) List(ctx context.Context) (*judge.Observation, error) {
+func (c counting) List(ctx context.Context) (*facts.Observation, error) {
 	*c.n++
 	return c.Source.List(ctx)
 }
@@ -336,7 +337,7 @@ func TestRelease_IsOfWhatWasPrinted(t *testing.T) {
 			Node("worker-1")), false},
 	} {
 		judged := func(p Part) *judge.Item {
-			return AllocationOf(t, Judged(Observe(p, override), judge.Policy{}), "10.0.0.5")
+			return AllocationOf(t, Judged(Observe(p, override), facts.Policy{}), "10.0.0.5")
 		}
 		if got := isAgreed(planfile.Of([]*judge.Item{judged(c.printed)}), judged(c.now)); got != c.want {
 			t.Errorf("%s: %v, want %v", says, got, c.want)

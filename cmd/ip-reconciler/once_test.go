@@ -13,6 +13,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -58,7 +59,7 @@ func TestExitCode_OfRefusals(t *testing.T) {
 // unreachable is a source that cannot be read.
 type unreachable struct{ reconciler.Source }
 
-func (unreachable) List(context.Context) (*judge.Observation, error) {
+func (unreachable) List(context.Context) (*facts.Observation, error) {
 	return nil, errors.New("the API server cannot be reached")
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/memory"
 )
@@ -177,7 +178,7 @@ func (s *Simulation) givenTwiceOnPurpose() string {
 		return ""
 	}
 	for _, f := range s.last.Assessment.Findings {
-		if f.Kind == judge.Conflict && !s.carriedWithoutEntry(f.IP) && !s.isInTwoSlices(f.IP) {
+		if f.Kind == findings.Conflict && !s.carriedWithoutEntry(f.IP) && !s.isInTwoSlices(f.IP) {
 			return f.IP
 		}
 	}

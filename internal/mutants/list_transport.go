@@ -5,11 +5,11 @@ func transport() []Mutant {
 	return []Mutant{
 		{Fault: "Pods are read before what they may own", Decl: "Cluster.List",
 			Tests: "TestList_PodsLast",
-			Old:   `if err := c.readOtherKinds(gctx, g, o, &judge.Observation{}); err != nil {`,
+			Old:   `if err := c.readOtherKinds(gctx, g, o, &facts.Observation{}); err != nil {`,
 			New: `if _, err := c.listPods(ctx, "", metav1.ListOptions{}); err != nil {
 		return nil, err
 	}
-	if err := c.readOtherKinds(gctx, g, o, &judge.Observation{}); err != nil {`},
+	if err := c.readOtherKinds(gctx, g, o, &facts.Observation{}); err != nil {`},
 		{Fault: "A Lease that an ADD took in the pause is taken again at once",
 			Decl: "Cluster.usedByOthers", Tests: "TestHold_YieldsAfterwards",
 			Old: `l.ResourceVersion != y.version`, New: `false`},

@@ -18,13 +18,13 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/heaptest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 func viewOf(parts ...Part) *View {
 	return &View{
-		Result:  &reconciler.Result{Assessment: Judged(Observe(parts...), judge.Policy{})},
+		Result:  &reconciler.Result{Assessment: Judged(Observe(parts...), facts.Policy{})},
 		Advisor: advice.Advisor{Program: "ip-reconcile", Namespace: "kube-system", KubectlFlags: []string{"--context=prod"}},
 		Status: func(context.Context) []view.StatusLine {
 			return []view.StatusLine{{ID: "stale", Level: view.LevelOK, Message: "It works.", Next: "kubectl get pods"}}
@@ -332,7 +332,7 @@ func TestPage_MemoryOfTenThousandPods(t *testing.T) {
 	o := Observe(sound(pods))
 	before := heaptest.InUse()
 	v := viewOf()
-	v.Result.Assessment = Judged(o, judge.Policy{})
+	v.Result.Assessment = Judged(o, facts.Policy{})
 	p := pageOf(v)
 	for _, path := range []string{"overview", "pool?subject=kube-system/10.0.0.0-16", "explain?subject=10.0.3.3",
 		"explain?subject=pool/10.0.0.0-16"} {

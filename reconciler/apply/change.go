@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 )
 
 // Change is one thing that a pass writes: a Release or a Repair. The executor takes it through these states until it is
@@ -28,7 +28,7 @@ type Change interface {
 	// Leases returns the namespace of what is written, and those of whereabouts' Leases in it that this needs.
 	Leases() (namespace string, names []string)
 	// Keys names what the second check reads live. The index is what was read last.
-	Keys(x *judge.Index) judge.LiveKeys
+	Keys(x *facts.Facts) facts.LiveKeys
 	// Steps returns what has yet to be written.
 	Steps() Steps
 	// Note records the answer to a step, and returns the state after it.

@@ -3,6 +3,7 @@ package apply
 import (
 	"slices"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -15,7 +16,7 @@ type Checked[C Change] struct {
 
 // CheckedReleases is the second check of releases: what stands, and of what an earlier write has arrived. All others of
 // todo end. Reservations that were deleted for them are recreated if an allocation of the judgement needs them.
-func CheckedReleases(x *judge.Index, j *judge.Judgement, todo, stand, arrived []*Release) Checked[*Release] {
+func CheckedReleases(x *facts.Facts, j *judge.Judgement, todo, stand, arrived []*Release) Checked[*Release] {
 	endOthers(todo, stand, arrived)
 	undo := toRecreate(x, j, todo, stand)
 	takeReservations(stand)

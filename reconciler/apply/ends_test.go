@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -23,7 +24,7 @@ import (
 type server struct {
 	mu        sync.Mutex
 	rand      *rand.Rand
-	x         *judge.Index
+	x         *facts.Facts
 	recreated int
 	isDown    bool // no reservation can be recreated
 }
@@ -45,9 +46,9 @@ func (s *server) Refresh(context.Context) error {
 	return nil
 }
 
-func (s *server) Read(ctx context.Context, _ judge.LiveKeys) error { return s.Refresh(ctx) }
-func (s *server) Wrote(written *judge.Live)                        { s.x = s.x.With(written) }
-func (s *server) Index() *judge.Index                              { return s.x }
+func (s *server) Read(ctx context.Context, _ facts.LiveKeys) error { return s.Refresh(ctx) }
+func (s *server) Wrote(written *facts.Live)                        { s.x = s.x.With(written) }
+func (s *server) Index() *facts.Facts                              { return s.x }
 
 func (s *server) Hold(ctx context.Context, _ string, leases []string, work Work) error {
 	if s.rand.IntN(8) == 0 {
@@ -91,7 +92,7 @@ type told struct {
 	ended            map[*Release]bool // by the second check
 }
 
-func (r *told) Recheck(x *judge.Index, todo []*Release) Checked[*Release] {
+func (r *told) Recheck(x *facts.Facts, todo []*Release) Checked[*Release] {
 	var stand []*Release
 	for _, c := range todo {
 		if r.rand.IntN(10) == 0 {
@@ -103,7 +104,7 @@ func (r *told) Recheck(x *judge.Index, todo []*Release) Checked[*Release] {
 	return CheckedReleases(x, &judge.Judgement{}, todo, stand, nil)
 }
 
-func (r *told) FollowUps(*judge.Index, *Release) []*Release { return nil }
+func (r *told) FollowUps(*facts.Facts, *Release) []*Release { return nil }
 func (r *told) GaveUp(c *Release, _ []string, _ error)      { r.gaveUp[c]++ }
 func (r *told) Finished(c *Release)                         { r.finished[c]++ }
 
@@ -121,10 +122,10 @@ func TestExecute_EachChangeEndsOnce(t *testing.T) {
 	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // no secret
-			s := &server{rand: random, x: judge.NewIndex(o.Observation, o.Past, judge.Policy{}), isDown: seed%10 == 0}
+			s := &server{rand: random, x: facts.New(o.Observation, o.Past, facts.Policy{}), isDown: seed%10 == 0}
 			rules := &told{random, map[*Release]int{}, map[*Release]int{}, map[*Release]bool{}}
 			var changes []*Release
-			for _, it := range Judged(o, judge.Policy{}).StaleItems() {
+			for _, it := range Judged(o, facts.Policy{}).StaleItems() {
 				if it.Allocation != nil {
 					changes = append(changes, NewRelease(it))
 				}

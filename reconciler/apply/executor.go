@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 )
 
 const (
@@ -50,19 +50,19 @@ type Reader interface {
 	// Refresh reads again what live reads leave out, if that is too old.
 	Refresh(ctx context.Context) error
 	// Read makes a live read.
-	Read(ctx context.Context, need judge.LiveKeys) error
+	Read(ctx context.Context, need facts.LiveKeys) error
 	// Wrote adds what was written.
-	Wrote(written *judge.Live)
+	Wrote(written *facts.Live)
 	// Index returns all of that together; nil before the first Refresh.
-	Index() *judge.Index
+	Index() *facts.Facts
 }
 
 // Rules are how changes of one kind are judged again, and who is told how they end.
 type Rules[C Change] interface {
 	// Recheck judges changes again on what was read last.
-	Recheck(x *judge.Index, todo []C) Checked[C]
+	Recheck(x *facts.Facts, todo []C) Checked[C]
 	// FollowUps returns what is written after a change that was just done, because of it.
-	FollowUps(x *judge.Index, c C) []C
+	FollowUps(x *facts.Facts, c C) []C
 	// GaveUp receives each change that writes did not complete. leases are those that were to be held.
 	GaveUp(c C, leases []string, err error)
 	// Finished receives each change that is done.
@@ -255,7 +255,7 @@ func (e *executor[C]) underHold(ctx context.Context, h *hold, todo []C) (remaini
 
 // check is the second check: it reads live what can have changed, and judges again.
 func (e *executor[C]) check(ctx context.Context, todo []C) (checked Checked[C], err error) {
-	var need judge.LiveKeys
+	var need facts.LiveKeys
 	for _, c := range todo {
 		need = need.And(c.Keys(e.Reader.Index()))
 	}

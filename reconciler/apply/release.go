@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -35,7 +36,7 @@ func (r *Release) ID() judge.ID { return r.Item.ID() }
 func (r *Release) Deleted() []*ippool.Reservation { return r.deleted }
 
 // Keys leaves out a known reservation, since its delete tests the UID and the resourceVersion.
-func (r *Release) Keys(x *judge.Index) (need judge.LiveKeys) {
+func (r *Release) Keys(x *facts.Facts) (need facts.LiveKeys) {
 	it := r.Item
 	if r.err != nil && it.Reservation != nil {
 		need.Reservations = append(need.Reservations, it.Reservation.NamespacedName)
@@ -68,7 +69,7 @@ const (
 )
 
 // Recheck compares the item with that of the second check; nil if that does not have it any more.
-func (r *Release) Recheck(x *judge.Index, now *judge.Item) Standing {
+func (r *Release) Recheck(x *facts.Facts, now *judge.Item) Standing {
 	switch {
 	case now == nil && r.state == PatchSent && judge.HasNoEntry(x, r.Item):
 		return Arrived

@@ -6,29 +6,30 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 )
 
 // Repair is the repair of a finding: it writes an allocation, or creates a reservation.
 type Repair struct {
-	Finding *judge.Finding // as the last check found it; it has a judge.Repair
+	Finding *findings.Finding // as the last check found it; it has a findings.Repair
 	progress
 	leases     []string
 	First      time.Time // when the finding was found first
 	IsDue      bool      // it has stood for long enough
 	IsFollowUp bool      // the reservation of an allocation that was repaired
-	HasNoPod   bool      // no pod in the API asks for the allocation, see judge.Index.UnrequestedRepairs
+	HasNoPod   bool      // no pod in the API asks for the allocation, see findings.UnrequestedRepairs
 	IsWatched  bool      // it was found in watch caches, so that the second check reads its pod
 }
 
 // NewRepair returns the repair of a finding, of which nothing is written.
-func NewRepair(f *judge.Finding) *Repair {
+func NewRepair(f *findings.Finding) *Repair {
 	return &Repair{Finding: f, leases: f.Repair.Pool.LeaseNames()}
 }
 
 // FollowUp returns the repair that creates the reservation of the allocation that was written, if it needs one.
-func (r *Repair) FollowUp(x *judge.Index) []*Repair {
-	missing := judge.ReservationOf(x, r.Finding)
+func (r *Repair) FollowUp(x *facts.Facts) []*Repair {
+	missing := findings.ReservationOf(x, r.Finding)
 	if missing == nil {
 		return nil
 	}
@@ -41,7 +42,7 @@ func (r *Repair) Leases() (namespace string, names []string) {
 }
 
 // Keys names the pool, the pod that only watches have shown, and the reservation of which a write failed.
-func (r *Repair) Keys(*judge.Index) (need judge.LiveKeys) {
+func (r *Repair) Keys(*facts.Facts) (need facts.LiveKeys) {
 	w := r.Finding.Repair
 	need.Pools = []types.NamespacedName{w.Pool.NamespacedName}
 	if ref, err := ippool.ParsePodRef(w.PodRef); err == nil && r.IsWatched && w.Key != "" {
@@ -56,7 +57,7 @@ func (r *Repair) Keys(*judge.Index) (need judge.LiveKeys) {
 }
 
 // Recheck takes the finding over as the second check found it.
-func (r *Repair) Recheck(found *judge.Finding) {
+func (r *Repair) Recheck(found *findings.Finding) {
 	found.Repair.Overlapping = r.Finding.Repair.Overlapping
 	r.Finding = found
 }

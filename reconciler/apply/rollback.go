@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // toRecreate returns the releases whose deleted reservations are recreated, because a remaining allocation needs them:
 // its ADD may have adopted the reservation, and does not create another one. Three kinds of allocations need none: what
 // is still to be released, what is proven Stale under another id, and those of other pods, which create their own.
-func toRecreate(x *judge.Index, j *judge.Judgement, todo, stand []*Release) []*Release {
+func toRecreate(x *facts.Facts, j *judge.Judgement, todo, stand []*Release) []*Release {
 	partial := map[sharedKey][]*Release{}
 	for _, r := range todo {
 		if len(r.deleted) > 0 {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 )
 
 const (
@@ -27,7 +27,7 @@ func (e *executor[C]) write(ctx context.Context, h *hold, checked Checked[C]) (f
 	for _, c := range changes {
 		c.soFar().err = nil
 	}
-	written := &judge.Live{
+	written := &facts.Live{
 		Pools: map[types.NamespacedName]*ippool.Pool{}, Reservations: map[types.NamespacedName]*ippool.Reservation{},
 	}
 	e.deleteReservations(ctx, h, changes, written)
@@ -52,7 +52,7 @@ func (e *executor[C]) write(ctx context.Context, h *hold, checked Checked[C]) (f
 }
 
 // deleteReservations deletes the reservations of changes, once where two allocations share one.
-func (e *executor[C]) deleteReservations(ctx context.Context, h *hold, changes []C, written *judge.Live) {
+func (e *executor[C]) deleteReservations(ctx context.Context, h *hold, changes []C, written *facts.Live) {
 	answers := map[*ippool.Reservation]error{}
 	var todo []*ippool.Reservation
 	for _, c := range changes {
@@ -129,7 +129,7 @@ func (w *poolEdit[C]) note(c C, s Steps) {
 }
 
 // patchPools removes and writes the allocations of changes of which no delete failed, with one patch per pool.
-func (e *executor[C]) patchPools(ctx context.Context, h *hold, changes []C, written *judge.Live) {
+func (e *executor[C]) patchPools(ctx context.Context, h *hold, changes []C, written *facts.Live) {
 	edits := editsOf(changes)
 	errs := inParallel(parallelPools, edits, func(w *poolEdit[C]) error { return e.patchPool(ctx, h, w) })
 	for i, w := range edits {
@@ -203,7 +203,7 @@ func (e *executor[C]) createReservations(ctx context.Context, h *hold, changes [
 	if len(creates) == 0 {
 		return
 	}
-	written := &judge.Live{Reservations: map[types.NamespacedName]*ippool.Reservation{}}
+	written := &facts.Live{Reservations: map[types.NamespacedName]*ippool.Reservation{}}
 	errs := inParallel(parallelWrites, steps, func(s Steps) error {
 		if !h.mayBegin(e.Clock) {
 			return ErrHoldSpent

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -87,7 +88,7 @@ func check(t *testing.T, err error) {
 // leak is an allocation whose sandbox has ended.
 func leak() *judge.Item {
 	return Judged(Observe(UsualPool, Node("worker-1"), FreshReport("worker-1", Gone("box-1", UsualUID))),
-		judge.Policy{}).Allocations[0]
+		facts.Policy{}).Allocations[0]
 }
 
 // some are records of releases. They differ as much as in a cluster.

@@ -19,7 +19,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
@@ -171,7 +171,7 @@ func (b *bench) removes(t *testing.T, resource string, o client.Object) {
 }
 
 // observe returns the observation of the stores.
-func (b *bench) observe() *judge.Observation {
+func (b *bench) observe() *facts.Observation {
 	b.source.mu.Lock()
 	defer b.source.mu.Unlock()
 	return b.source.observe()

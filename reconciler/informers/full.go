@@ -13,7 +13,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
@@ -24,7 +24,7 @@ type FullSource struct{ *Source }
 func (s *Source) Full() FullSource { return FullSource{s} }
 
 // List reads everything by quorum and compares the caches with it. RestartFullPass makes it start again.
-func (f FullSource) List(ctx context.Context) (*judge.Observation, error) {
+func (f FullSource) List(ctx context.Context) (*facts.Observation, error) {
 	for {
 		pass, end := context.WithCancel(ctx)
 		f.mu.Lock()
@@ -39,7 +39,7 @@ func (f FullSource) List(ctx context.Context) (*judge.Observation, error) {
 	}
 }
 
-func (f FullSource) listAndVerify(ctx context.Context) (*judge.Observation, error) {
+func (f FullSource) listAndVerify(ctx context.Context) (*facts.Observation, error) {
 	f.mu.Lock()
 	isSynced, failures, opens := f.isSynced, f.failures, f.opens
 	f.changes = map[objectKey]bool{}
@@ -66,7 +66,7 @@ func (f FullSource) listAndVerify(ctx context.Context) (*judge.Observation, erro
 	}
 	f.mu.Lock()
 	f.setMissing(o)
-	f.lastFull = &judge.Observation{
+	f.lastFull = &facts.Observation{
 		Warnings: o.Warnings, Paused: o.Paused, Acknowledged: o.Acknowledged,
 		Reservations: unwatched(f.Source, ippool.ReservationResource.Resource, o.Reservations),
 		NADs:         unwatched(f.Source, ippool.NADResource.Resource, o.NADs),
@@ -95,7 +95,7 @@ func (f FullSource) listAndVerify(ctx context.Context) (*judge.Observation, erro
 
 // unwatched returns what a full pass found of a kind that cannot be watched; of others nothing is kept. The caller
 // holds mu.
-func unwatched[T any](s *Source, resource string, found judge.Source[T]) (kept judge.Source[T]) {
+func unwatched[T any](s *Source, resource string, found facts.Source[T]) (kept facts.Source[T]) {
 	if s.store(resource).isRefused() {
 		kept = found
 	}
@@ -104,7 +104,7 @@ func unwatched[T any](s *Source, resource string, found judge.Source[T]) (kept j
 
 // noteRead notes which kinds a full pass could read, for those that the caches may not list. A report is fresh only if
 // the Leases were read. The pause is always read, but for WithoutPause. The caller holds mu.
-func (s *Source) noteRead(o *judge.Observation) {
+func (s *Source) noteRead(o *facts.Observation) {
 	for _, k := range s.stores {
 		k.isRead = k.resource.Resource == "namespaces" && !s.WithoutPause ||
 			k.resource.Resource == leaseResource && o.AgentLeases.Or(false)
@@ -138,7 +138,7 @@ func (s *Source) intern(o any) any {
 
 // settle returns differences of the caches and the observation once the caches had time to catch up. An object that
 // still differs, and that has not changed in the cache since the read began, is wrong there.
-func (s *Source) settle(ctx context.Context, o *judge.Observation) (difference, older string, err error) {
+func (s *Source) settle(ctx context.Context, o *facts.Observation) (difference, older string, err error) {
 	agrees := func(context.Context) (bool, error) {
 		difference, older = s.differences(o)
 		return difference == "", nil
@@ -149,7 +149,7 @@ func (s *Source) settle(ctx context.Context, o *judge.Observation) (difference, 
 
 // differences describes how the caches differ from an observation, but for objects that change meanwhile; "" if they
 // agree. older names an object with an older resourceVersion than in the cache, which shows a restore of etcd.
-func (s *Source) differences(o *judge.Observation) (difference, older string) {
+func (s *Source) differences(o *facts.Observation) (difference, older string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var found, backwards []string
@@ -205,7 +205,7 @@ func (s *Source) differences(o *judge.Observation) (difference, older string) {
 func (s *store) isCompared() bool { return !s.isRefused() || apierrors.IsNotFound(s.noList) }
 
 // isRead reports whether an observation has all objects of a kind.
-func isRead(o *judge.Observation, resource string) bool {
+func isRead(o *facts.Observation, resource string) bool {
 	switch resource {
 	case leaseResource, "namespaces":
 		return false
@@ -222,7 +222,7 @@ func isRead(o *judge.Observation, resource string) bool {
 }
 
 // eachVersion calls each with the version of every object of an observation that the caches have, too.
-func eachVersion(o *judge.Observation, each func(key objectKey, version string)) {
+func eachVersion(o *facts.Observation, each func(key objectKey, version string)) {
 	for _, p := range o.Pools {
 		each(objectKey{ippool.PoolResource.Resource, p.NamespacedName}, p.ResourceVersion)
 	}

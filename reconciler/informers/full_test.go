@@ -14,11 +14,11 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 )
 
 // fullPass makes the observation of a full pass.
-func (b *bench) fullPass(t *testing.T) *judge.Observation {
+func (b *bench) fullPass(t *testing.T) *facts.Observation {
 	t.Helper()
 	o, err := b.full.List(t.Context())
 	if err != nil {
@@ -279,7 +279,7 @@ func TestObserve_MachinesOfTheLastRead(t *testing.T) {
 	o := b.fullPass(t)
 	equal(t, "unread after a full pass", b.observe().IPAMClaims.Why(), "")
 	b.source.mu.Lock()
-	b.source.lastFull.IPAMClaims = judge.Unknown[map[types.NamespacedName]*ippool.Claim](errors.New("forbidden"))
+	b.source.lastFull.IPAMClaims = facts.Unknown[map[types.NamespacedName]*ippool.Claim](errors.New("forbidden"))
 	b.source.mu.Unlock()
 	equal(t, "unread until the next read", b.observe().IPAMClaims.Why(), "forbidden")
 	_, err := b.source.Relist(t.Context(), o)

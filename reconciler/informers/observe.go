@@ -14,13 +14,13 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 )
 
 // The callers of all functions in this file hold mu.
 
 // observe makes an observation of the caches. The last full pass supplies what is not watched.
-func (s *Source) observe() *judge.Observation {
+func (s *Source) observe() *facts.Observation {
 	o := ptr.To(*s.lastFull)
 	o.Watched, o.Now = true, s.Now()
 	o.Pods = map[types.NamespacedName]*podstate.Pod{}
@@ -64,16 +64,16 @@ func (s *Source) observe() *judge.Observation {
 }
 
 // observed returns the objects of a kind that is watched, or what the last full pass found of it.
-func observed[T any](s *Source, resource string, content T, full judge.Source[T]) judge.Source[T] {
+func observed[T any](s *Source, resource string, content T, full facts.Source[T]) facts.Source[T] {
 	k := s.store(resource)
 	if k.isRefused() {
 		return full
 	}
-	return judge.Complete(content, strconv.FormatUint(k.newest, 10))
+	return facts.Complete(content, strconv.FormatUint(k.newest, 10))
 }
 
 // noteMachines keeps what a quorum read found of machines, which is not watched.
-func (s *Source) noteMachines(o *judge.Observation) {
+func (s *Source) noteMachines(o *facts.Observation) {
 	s.lastFull.IPAMClaims, s.lastFull.Guests = o.IPAMClaims, o.Guests
 }
 
@@ -102,7 +102,7 @@ func (s *Source) affectsVerdict(before, after *item) bool {
 
 const leaseDelay = 5 * time.Second // between an agent's writes of a report and of the Lease with its hash, at most
 
-func (s *Source) readReport(o *judge.Observation, name string, r *report) *podstate.Report {
+func (s *Source) readReport(o *facts.Observation, name string, r *report) *podstate.Report {
 	if r.err != nil {
 		o.Unreadable = append(o.Unreadable, fmt.Sprintf("SandboxReport %s: %v", name, r.err))
 		return podstate.UnreadReport(name, r.UID, r.ResourceVersion)
@@ -153,7 +153,7 @@ const missingPeriod = 10 * time.Minute // for which a deleted report counts as m
 // setMissing sets MissingReports. A replica that does not lead has watched before a restore of etcd.
 // So it knows what the restore has lost, even if the leader has ended because it could not renew its Lease. After a
 // restore a watch may deliver nothing, so a report that a full pass does not find may still be in the cache.
-func (s *Source) setMissing(o *judge.Observation) {
+func (s *Source) setMissing(o *facts.Observation) {
 	if !o.Reports.IsKnown() {
 		return
 	}

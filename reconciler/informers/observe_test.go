@@ -18,7 +18,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
 
@@ -43,7 +43,7 @@ func TestObserve_AnnotationsOfTheNamespace(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-	b.source.lastFull = &judge.Observation{Paused: true, Acknowledged: at.Add(time.Hour)}
+	b.source.lastFull = &facts.Observation{Paused: true, Acknowledged: at.Add(time.Hour)}
 	equal(t, "acknowledged, by the last full pass", b.observe().Acknowledged, at.Add(time.Hour))
 	b.sets(t, "namespaces", aNamespace("7", "false", "2026-11-20T10:00:00Z"))
 	equal(t, "acknowledged", b.observe().Acknowledged, at)

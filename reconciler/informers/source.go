@@ -26,7 +26,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
@@ -60,7 +60,7 @@ type Source struct {
 	checked    int                  // value of opens at the last comparison of revisions
 	changes    map[objectKey]bool   // the objects that changed during a comparison; nil without one
 	missing    map[string]time.Time // by node, when the watches delivered the deletion of its report
-	lastFull   *judge.Observation   // of the last full pass; it supplies what is not watched
+	lastFull   *facts.Observation   // of the last full pass; it supplies what is not watched
 
 	restore        string             // the evidence that etcd was restored, until the next full pass reports it
 	restoreTime    time.Time          // by the API server's clock
@@ -79,7 +79,7 @@ func (k objectKey) String() string { return k.resource + " " + k.NamespacedName.
 func New(cluster *kube.Cluster, config *rest.Config, log *slog.Logger, onChange func(resource string)) *Source {
 	s := &Source{Cluster: cluster, config: cluster.RecordDates(config), log: log, onChange: onChange,
 		rebuild: make(chan string, 1), OnRestore: func(string, time.Time) {}, OnRebuild: func(string) {},
-		settleTimeout: 2 * time.Second, lastFull: &judge.Observation{}, missing: map[string]time.Time{}}
+		settleTimeout: 2 * time.Second, lastFull: &facts.Observation{}, missing: map[string]time.Time{}}
 	for _, k := range kinds(cluster.Namespace, cluster.LeaseNamespace) {
 		s.stores = append(s.stores, &store{kind: k, source: s})
 	}
@@ -198,7 +198,7 @@ func (s *Source) requestRebuild(why string) {
 }
 
 // List returns the content of the caches. The error is ErrCacheUnverified if they may differ from the API server.
-func (s *Source) List(ctx context.Context) (*judge.Observation, error) {
+func (s *Source) List(ctx context.Context) (*facts.Observation, error) {
 	if err := s.verify(ctx); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCacheUnverified, err)
 	}
@@ -208,7 +208,7 @@ func (s *Source) List(ctx context.Context) (*judge.Observation, error) {
 }
 
 // Relist is that of the Cluster. The next observation of the caches has what it found of machines.
-func (s *Source) Relist(ctx context.Context, before *judge.Observation) (*judge.Observation, error) {
+func (s *Source) Relist(ctx context.Context, before *facts.Observation) (*facts.Observation, error) {
 	o, err := s.Cluster.Relist(ctx, before)
 	if err == nil {
 		s.mu.Lock()

@@ -2,11 +2,12 @@ package judge
 
 import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"k8s.io/apimachinery/pkg/types"
 )
 
 // ReservationsOf are the names of all reservations that may belong to an allocation, whether they exist or not.
-func ReservationsOf(x *Index, it *Item) (names []types.NamespacedName) {
+func ReservationsOf(x *facts.Facts, it *Item) (names []types.NamespacedName) {
 	for _, r := range it.Related() {
 		names = append(names, r.Reservation.NamespacedName)
 	}
@@ -20,7 +21,7 @@ func ReservationsOf(x *Index, it *Item) (names []types.NamespacedName) {
 // PoolNamesOf are the names of the pools that may have, or get, an allocation which needs the same reservation as an
 // item of an earlier index: those that exist, and those that an ADD of the allocation's networks creates with its
 // address.
-func PoolNamesOf(x *Index, it *Item) (names []types.NamespacedName) {
+func PoolNamesOf(x *facts.Facts, it *Item) (names []types.NamespacedName) {
 	for _, p := range it.poolsIn(x) {
 		names = append(names, p.NamespacedName)
 	}
@@ -28,9 +29,9 @@ func PoolNamesOf(x *Index, it *Item) (names []types.NamespacedName) {
 		return names
 	}
 	for _, network := range it.Pool.Networks(x.NodeNames()) {
-		for _, at := range x.definedAt(network, it.Address()) {
-			if x.isMissingAt(at) {
-				name := ippool.PoolName(at.network, at.prefix)
+		for _, at := range x.DefinedAt(network, it.Address()) {
+			if x.IsMissingAt(at) {
+				name := ippool.PoolName(at.Network, at.Prefix)
 				names = append(names, types.NamespacedName{Namespace: it.Pool.Namespace, Name: name})
 			}
 		}
@@ -39,14 +40,14 @@ func PoolNamesOf(x *Index, it *Item) (names []types.NamespacedName) {
 }
 
 // HasNoEntry reports whether an allocation's pool can be read and has nothing under the allocation's key.
-func HasNoEntry(x *Index, it *Item) bool {
-	p := x.poolNamed(it.Object())
+func HasNoEntry(x *facts.Facts, it *Item) bool {
+	p := x.PoolNamed(it.Object())
 	return p != nil && p.Problem == "" && p.Find(it.Key()) == nil
 }
 
 // IsUnreadable reports whether an allocation's pool, or what is under the allocation's key, cannot be read.
-func IsUnreadable(x *Index, it *Item) bool {
-	p := x.poolNamed(it.Object())
+func IsUnreadable(x *facts.Facts, it *Item) bool {
+	p := x.PoolNamed(it.Object())
 	if p == nil {
 		return false
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
@@ -132,7 +132,7 @@ func BenchmarkJudge(b *testing.B) {
 				o := cluster(n, reservations)
 				b.ReportAllocs()
 				for b.Loop() {
-					if j := Judged(o, judge.Policy{}); j.Summary().InUse != n || len(j.Findings) > 0 {
+					if j := Judged(o, facts.Policy{}); j.Summary().InUse != n || len(j.Findings) > 0 {
 						b.Fatalf("%+v", j.Summary())
 					}
 				}
@@ -163,7 +163,7 @@ func BenchmarkDefinitions(b *testing.B) {
 			}
 			o := Observe(parts...)
 			for b.Loop() {
-				Judged(o, judge.Policy{})
+				Judged(o, facts.Policy{})
 			}
 		})
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 )
 
 // rival is another that carries an item's address in the same network, or may carry it. The zero value is nobody.
@@ -17,8 +18,8 @@ type rival struct {
 	isGuest        bool   // a VirtualMachineInstance, by its status
 	isGuestUnknown bool   // a pod whose machine may have the address in its guest
 	unknown        string // what is unknown of it
-	sandbox        *unreadSandbox
-	pod            *unreadPod
+	sandbox        *facts.UnreadSandbox
+	pod            *facts.UnreadPod
 	// obsolete: an obsolete report lists another rival, which does not count. The evidence then rests on a missing node.
 	obsolete bool
 }
@@ -57,7 +58,7 @@ func (x *judging) isOnSuccessor(e *Evidence) bool {
 	case isItsOwn && !(e.Phase == podstate.Pending && e.Sandbox == Absent):
 		return false
 	case e.Phase == podstate.Terminating:
-		return !x.isDeadOrMissing(e.Pod.Node) && !e.UnreachableTimedOut
+		return !x.IsDeadOrMissing(e.Pod.Node) && !e.UnreachableTimedOut
 	}
 	return e.Phase == podstate.Pending
 }
@@ -66,21 +67,21 @@ func (x *judging) isOnSuccessor(e *Evidence) bool {
 // attachment that may hold it, on a node that is not proven dead. An unknown network counts as the same.
 func (x *judging) carrierBeside(it *Item) (r rival) {
 	owner, addr := it.Owner(), it.Address()
-	for _, c := range x.podsAt(addr) {
-		isOwn := owner.UID == "" && c.pod.Namespace == owner.Namespace && c.pod.Name == owner.Name
-		if !isOwn && it.mayBeOn(c.nad) && !x.isApart(it, x.isolatedOfPod(addr, c)) {
-			return rival{name: "pod " + c.pod.String(), podNode: c.pod.Node}
+	for _, c := range x.PodsAt(addr) {
+		isOwn := owner.UID == "" && c.Pod.Namespace == owner.Namespace && c.Pod.Name == owner.Name
+		if !isOwn && it.mayBeOn(c.NAD) && !x.isApart(it, x.IsolatedOfPod(addr, c)) {
+			return rival{name: "pod " + c.Pod.String(), podNode: c.Pod.Node}
 		}
 	}
 	for _, b := range x.SandboxesAt(addr) {
 		isOwn := it.ContainerID() != "" && b.ID == it.ContainerID()
 		switch {
-		case isOwn || !it.isOfNetwork(b.NetworkName) || !x.mayHoldAddress(&b.mention) ||
-			x.isApart(it, x.isolatedOfSandbox(addr, &b)):
-		case x.isObsolete(b.report):
+		case isOwn || !it.isOfNetwork(b.NetworkName) || !x.MayHoldAddress(&b.Mention) ||
+			x.isApart(it, x.IsolatedOfSandbox(addr, &b)):
+		case x.IsObsolete(b.Report):
 			r.obsolete = true
 		default:
-			r.name, r.reportNode = "sandbox "+b.ID+" on node "+b.report.Name, b.report.Name
+			r.name, r.reportNode = "sandbox "+b.ID+" on node "+b.Report.Name, b.Report.Name
 			return r
 		}
 	}
@@ -88,28 +89,29 @@ func (x *judging) carrierBeside(it *Item) (r rival) {
 }
 
 // sandboxMayCarry reports whether a sandbox whose addresses are unknown may carry an item's address.
-func sandboxMayCarry(u *unreadSandbox, it *Item) bool {
-	return u.any || slices.ContainsFunc(u.nads, it.mayBeOn) || slices.ContainsFunc(u.ranges, func(n networkRange) bool {
-		return it.isOfNetwork(n.network) && (!n.prefix.IsValid() || n.prefix.Contains(it.Address()))
-	})
+func sandboxMayCarry(u *facts.UnreadSandbox, it *Item) bool {
+	hasAddress := func(n facts.NetworkRange) bool {
+		return it.isOfNetwork(n.Network) && (!n.Prefix.IsValid() || n.Prefix.Contains(it.Address()))
+	}
+	return u.IsAny || slices.ContainsFunc(u.NADs, it.mayBeOn) || slices.ContainsFunc(u.Ranges, hasAddress)
 }
 
 // unreadSandboxBeside is a sandbox whose addresses are unknown and may include the item's.
 func (x *judging) unreadSandboxBeside(it *Item, e *Evidence) (r rival) {
-	isRival := func(g *mention) bool {
+	isRival := func(g *facts.Mention) bool {
 		switch {
 		case it.Allocation != nil && g.ID == it.Allocation.ContainerID:
 			return false
-		case x.isObsolete(g.report):
+		case x.IsObsolete(g.Report):
 			r.obsolete = true
 			return false
 		}
-		r.name, r.reportNode = "sandbox "+g.ID+" of "+g.pod()+" on node "+g.report.Name, g.report.Name
+		r.name, r.reportNode = "sandbox "+g.ID+" of "+g.Pod()+" on node "+g.Report.Name, g.Report.Name
 		r.isUnread, r.unknown = true, "no CNI cache file lists its addresses"
 		return true
 	}
 	for i := range x.UnreadSandboxes() {
-		if u := &x.UnreadSandboxes()[i]; sandboxMayCarry(u, it) && isRival(&u.mention) {
+		if u := &x.UnreadSandboxes()[i]; sandboxMayCarry(u, it) && isRival(&u.Mention) {
 			r.sandbox = u
 			return r
 		}
@@ -118,10 +120,10 @@ func (x *judging) unreadSandboxBeside(it *Item, e *Evidence) (r rival) {
 		return r
 	}
 	// The owner's pod carries the address, so another sandbox of the pod may.
-	if on := x.Report(e.Pod.Node); on != nil && on.hasUnread {
+	if on := x.Report(e.Pod.Node); on != nil && on.HasUnread {
 		for i := range on.Sandboxes {
-			g := &mention{on, ofSandbox, &on.Sandboxes[i]}
-			if g.AddressesUnread && x.podOf(g) == e.Pod && x.mayHoldAddress(g) && isRival(g) {
+			g := on.MentionOf(&on.Sandboxes[i])
+			if g.AddressesUnread && x.PodOf(g) == e.Pod && x.MayHoldAddress(g) && isRival(g) {
 				return r
 			}
 		}
@@ -129,28 +131,28 @@ func (x *judging) unreadSandboxBeside(it *Item, e *Evidence) (r rival) {
 	return r
 }
 
-// unreadPodBeside is a pod whose addresses, or with isGuest those of its guest, are unknown and may include the item's.
+// unreadPodBeside is a pod whose addresses, or with IsGuest those of its guest, are unknown and may include the item's.
 func (x *judging) unreadPodBeside(it *Item, isGuest bool) rival {
 	for i := range x.UnreadPods() {
-		if u := &x.UnreadPods()[i]; u.isGuest == isGuest && podMayCarry(u, it) {
-			return rival{name: "pod " + u.pod.String(), podNode: u.pod.Node, isUnread: !isGuest, isGuestUnknown: isGuest,
-				unknown: u.why, pod: u}
+		if u := &x.UnreadPods()[i]; u.IsGuest == isGuest && podMayCarry(u, it) {
+			return rival{name: "pod " + u.Pod.String(), podNode: u.Pod.Node, isUnread: !isGuest, isGuestUnknown: isGuest,
+				unknown: u.Why, pod: u}
 		}
 	}
 	return rival{}
 }
 
 // podMayCarry reports whether a pod whose addresses are unknown may carry the item's address.
-func podMayCarry(u *unreadPod, it *Item) bool {
+func podMayCarry(u *facts.UnreadPod, it *Item) bool {
 	owner := it.Owner()
-	isOwn := owner.UID == "" && u.pod.Namespace == owner.Namespace && u.pod.Name == owner.Name
-	if u.isAny {
+	isOwn := owner.UID == "" && u.Pod.Namespace == owner.Namespace && u.Pod.Name == owner.Name
+	if u.IsAny {
 		return true
 	}
-	if isOwn || u.isGuest && u.pod.Namespace != owner.Namespace {
+	if isOwn || u.IsGuest && u.Pod.Namespace != owner.Namespace {
 		return false
 	}
-	return u.nad == nil || slices.ContainsFunc(u.nad.Networks, func(n ippool.Network) bool {
+	return u.NAD == nil || slices.ContainsFunc(u.NAD.Networks, func(n ippool.Network) bool {
 		return it.isOfNetwork(n.Name) && slices.ContainsFunc(n.Ranges, func(r netip.Prefix) bool {
 			return r.Contains(it.Address())
 		})
@@ -158,6 +160,6 @@ func podMayCarry(u *unreadPod, it *Item) bool {
 }
 
 // isApart reports whether a carrier with the address from these isolated pools cannot have it from the item's pool.
-func (x *judging) isApart(it *Item, from []*pool) bool {
-	return len(from) > 0 && x.isIsolated(it.pool) && !slices.Contains(from, it.pool)
+func (x *judging) isApart(it *Item, from []*facts.Pool) bool {
+	return len(from) > 0 && x.IsIsolated(it.pool) && !slices.Contains(from, it.pool)
 }

@@ -3,6 +3,8 @@ package judge_test
 import (
 	"testing"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -25,14 +27,14 @@ const (
 func TestIsolatedNetworksMayGiveAnAddressTwice(t *testing.T) {
 	one := []Part{UsualPod(CarryingOn("default/vlan1", "net1", "10.0.0.5"))}
 	other := []Part{Pod("web-1", UID("uid-2"), CarryingOn("default/vlan2", "net1", "10.0.0.5"))}
-	reported := ReportingWorker(Sandbox("box-1", UsualUID, at("10.0.0.5", "net1", "10.0.0.0/24", "")),
-		Sandbox("box-2", "uid-2", OfPod("web-1"), at("10.0.0.5", "net1", "10.0.0.0/16", "")))
+	reported := ReportingWorker(Sandbox("box-1", UsualUID, AddressIn("10.0.0.5", "net1", "10.0.0.0/24", "")),
+		Sandbox("box-2", "uid-2", OfPod("web-1"), AddressIn("10.0.0.5", "net1", "10.0.0.0/16", "")))
 	for options, want := range map[string]bool{unchecked: false, checked: true} {
 		for says, parts := range map[string][]Part{
 			"by reports":          append(append(twice(options, reported), one...), other...),
 			"by their pods alone": append(append(twice(options), one...), other...),
 		} {
-			if found := FindingsOf(judge.Conflict, parts...); (len(found) > 0) != want {
+			if found := FindingsOf(findings.Conflict, parts...); (len(found) > 0) != want {
 				t.Errorf("%s %s: %v", options, says, found)
 			}
 		}
@@ -40,7 +42,7 @@ func TestIsolatedNetworksMayGiveAnAddressTwice(t *testing.T) {
 }
 
 func TestOfTwoOnOneNetworkThatIsNotCheckedOneHasNoEntry(t *testing.T) {
-	found := FindingsOf(judge.Conflict, UsualPool, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", unchecked)),
+	found := FindingsOf(findings.Conflict, UsualPool, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", unchecked)),
 		UsualPod(Carrying("10.0.0.5")), Pod("web-1", Carrying("10.0.0.5")))
 	if len(found) != 1 {
 		t.Errorf("%d findings", len(found))
@@ -49,8 +51,8 @@ func TestOfTwoOnOneNetworkThatIsNotCheckedOneHasNoEntry(t *testing.T) {
 
 func TestWhoHasTheAddressInAnIsolatedNetworkIsNoClaimant(t *testing.T) {
 	other := Pod("web-1", UID("uid-2"), CarryingOn("default/vlan2", "net1", "10.0.0.5"))
-	otherBox := Sandbox("box-2", "uid-2", OfPod("web-1"), at("10.0.0.5", "net1", "10.0.0.0/16", ""))
-	sameRange := Sandbox("box-2", "uid-2", OfPod("web-1"), at("10.0.0.5", "net1", "10.0.0.0/24", ""))
+	otherBox := Sandbox("box-2", "uid-2", OfPod("web-1"), AddressIn("10.0.0.5", "net1", "10.0.0.0/16", ""))
+	sameRange := Sandbox("box-2", "uid-2", OfPod("web-1"), AddressIn("10.0.0.5", "net1", "10.0.0.0/24", ""))
 	sameNetwork := Pod("web-1", UID("uid-2"), CarryingOn("default/vlan1", "net1", "10.0.0.5"))
 	for says, c := range map[string]struct {
 		parts []Part
@@ -71,7 +73,7 @@ func TestWhoHasTheAddressInAnIsolatedNetworkIsNoClaimant(t *testing.T) {
 		"another definition of it checks the same": {twice(unchecked, other, NAD("vlan3", WhereaboutsConfig("10.0.0.0/24", "",
 			checked)), ReportingWorker(Gone("box-1", UsualUID), otherBox)), judge.Held},
 	} {
-		j := Judged(Observe(c.parts...), judge.Policy{})
+		j := Judged(Observe(c.parts...), facts.Policy{})
 		for _, it := range j.Allocations {
 			if it.ContainerID() == "box-1" && it.Verdict != c.want {
 				t.Errorf("%s: %s %s: %s", says, it.Verdict, it.Reason, it.Message())
@@ -86,13 +88,13 @@ func TestTheAllocationOfAnotherNetworkDoesNotSetACarrierApart(t *testing.T) {
 	red := NAD("red", WhereaboutsConfig("10.0.0.0/24", "red", unchecked))
 	for says, pods := range map[string]Part{
 		"by a report": ReportingWorker(Gone("box-1", UsualUID), Sandbox("box-2", "uid-2", OfPod("web-1"),
-			at("10.0.0.5", "net1", "10.0.0.0/24", ""), at("10.0.0.5", "net2", "10.0.0.0/24", "red"))),
+			AddressIn("10.0.0.5", "net1", "10.0.0.0/24", ""), AddressIn("10.0.0.5", "net2", "10.0.0.0/24", "red"))),
 		"by its pod": All(ReportingWorker(Gone("box-1", UsualUID)), Pod("web-1", UID("uid-2"),
 			NetworkStatus(`[{"name":"default/wb","interface":"net1","ips":["10.0.0.5"]},`+
 				`{"name":"default/red","interface":"net2","ips":["10.0.0.5"]}]`))),
 	} {
 		j := Judged(Observe(UsualPool, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", unchecked)), red,
-			Pool("red-10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-1", "box-2", "net2")), pods), judge.Policy{})
+			Pool("red-10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-1", "box-2", "net2")), pods), facts.Policy{})
 		for _, it := range j.Allocations {
 			if it.ContainerID() == "box-1" && it.Verdict != judge.Held {
 				t.Errorf("%s: %s %s: %s", says, it.Verdict, it.Reason, it.Message())

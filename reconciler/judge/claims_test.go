@@ -8,6 +8,8 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -88,7 +90,7 @@ func TestAnotherSandboxRecordsTheAddress(t *testing.T) {
 		{"another address", released, []Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9", WithAddress("10.0.0.6",
 			"")))}},
 		{"in the same network by another range", claimed,
-			[]Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9", at("10.0.0.5", "net1",
+			[]Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9", AddressIn("10.0.0.5", "net1",
 				"10.0.0.0/16", "")))}},
 		{"written with a prefix length", claimed, []Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9",
 			WithAddress("10.0.0.5/24", "")))}},
@@ -145,7 +147,7 @@ func TestAClaimOverrulesOnlyStale(t *testing.T) {
 				if b.state == judge.NoSource { // with the claimant's report there would be agents
 					continue
 				}
-				it := AllocationOf(t, Judged(Observe(UsualPool, p.pod, b.parts, claimant), judge.Policy{}), "10.0.0.5")
+				it := AllocationOf(t, Judged(Observe(UsualPool, p.pod, b.parts, claimant), facts.Policy{}), "10.0.0.5")
 				if it.Verdict == judge.Stale {
 					t.Errorf("%s whose sandbox %s: stale (%s) although another sandbox has the address", p.says, b.says, it.Reason)
 				}
@@ -219,9 +221,9 @@ func TestTheAddressIsOnASuccessor(t *testing.T) {
 // In the first minute the agent may have inspected the node last before the successor's ADD.
 func TestASuccessorThatIsPendingIsNotProvenWithinItsFirstMinute(t *testing.T) {
 	for _, c := range []sandboxCase{hasStopped(OtherUID), isGone(OtherUID), diedWithNode(OtherUID)} {
-		young := UsualPod(Phase("Pending"), created(30*time.Second))
+		young := UsualPod(Phase("Pending"), MadeAgo(30*time.Second))
 		t.Run("whose sandbox "+c.says, func(t *testing.T) {
-			it := AllocationOf(t, Judged(Observe(UsualPool, young, c.parts), judge.Policy{}), "10.0.0.5")
+			it := AllocationOf(t, Judged(Observe(UsualPool, young, c.parts), facts.Policy{}), "10.0.0.5")
 			if it.Proven {
 				t.Errorf("%v\nit says: %s", RulingOf(it), it.Message())
 			}
@@ -330,7 +332,7 @@ func TestATerminatingPodWhoseSandboxesHaveEndedCarriesNothing(t *testing.T) {
 				want = claimed
 			}
 			Expect(t, want, cluster)
-			if found := FindingsOf(judge.Conflict, cluster, running); !c.carries && len(found) != 0 {
+			if found := FindingsOf(findings.Conflict, cluster, running); !c.carries && len(found) != 0 {
 				t.Errorf("got %+v", found)
 			}
 		})

@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
-
-func unread(b *v1alpha1.Sandbox) { b.AddressesUnread = true }
 
 func mayCarry(networks ...v1alpha1.Network) SandboxEdit {
 	return func(b *v1alpha1.Sandbox) { b.MayCarry = networks }
@@ -23,13 +23,13 @@ func TestAPodsStatusCountsWhereItsSandboxesAddressesAreReadInPart(t *testing.T) 
 		`"name":"default/wb","interface":"net2","ips":["10.0.0.5"]}]`))
 	Expect(t, claimed, UsualPool, Node("worker-1"), two,
 		FreshReport("worker-1", Gone("box-1", UsualUID), Sandbox("box-9", "uid-9", OfPod("web-1"), WithAddress("10.0.0.6",
-			""), unread)))
+			""), Unread)))
 }
 
 // Its status has the addresses of the sandbox that was not read, and the allocation still names the one before.
 func TestASandboxThatWasNotReadMayCarryTheAddressesOfItsPod(t *testing.T) {
 	expectKept(t, UsualPool, Node("worker-1"), UsualPod(DeletedAgo(-time.Minute), Carrying("10.0.0.5")),
-		FreshReport("worker-1", Gone("box-1", UsualUID), Sandbox("box-2", UsualUID, unread)))
+		FreshReport("worker-1", Gone("box-1", UsualUID), Sandbox("box-2", UsualUID, Unread)))
 }
 
 // What may have been on a node that is gone ends with it, and is never proven: as with a
@@ -40,9 +40,9 @@ func TestWhatLapsedWithAMissingNodeProvesNothingWhereItWasNotRead(t *testing.T) 
 			RenewedAt(Now.Add(-3*time.Hour)))
 	}
 	base := All(UsualPool, Node("worker-1"), FreshReport("worker-1", Gone("box-1", UsualUID)))
-	for says, report := range map[string]Part{"read": lapsed(WithAddress("10.0.0.5", "")), "not read": lapsed(unread)} {
+	for says, report := range map[string]Part{"read": lapsed(WithAddress("10.0.0.5", "")), "not read": lapsed(Unread)} {
 		t.Run(says, func(t *testing.T) {
-			it := AllocationOf(t, Judged(Observe(base, report), judge.Policy{}), "10.0.0.5")
+			it := AllocationOf(t, Judged(Observe(base, report), facts.Policy{}), "10.0.0.5")
 			if it.Proven || !it.Evidence().MissingNode {
 				t.Errorf("%v, rests on a missing node: %v\nit says: %s", RulingOf(it), it.Evidence().MissingNode, it.Message())
 			}
@@ -59,10 +59,10 @@ func unreadBeside(edit SandboxEdit, parts ...Part) map[string]string {
 		Pool("red-fd00---64", "fd00::/64", Alloc("5", "default/gone-3", "box-c", "net1")),
 		NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), NAD("red", WhereaboutsConfig("fd00::/64", "red")),
 		ReportingWorker(Gone("box-a", "u1"), Gone("box-b", "u2"), Gone("box-c", "u3"), Sandbox("box-t", "uid-t",
-			OfPod("tenant"), unread, edit)),
+			OfPod("tenant"), Unread, edit)),
 	}, parts...)
 	found := map[string]string{}
-	for _, it := range Judged(Observe(beside...), judge.Policy{}).Allocations {
+	for _, it := range Judged(Observe(beside...), facts.Policy{}).Allocations {
 		found[it.Address().String()] = string(it.Reason)
 		if it.Verdict == judge.Held && !strings.Contains(it.Message(),
 			"sandbox box-t of default/tenant on node worker-1 may carry") {
@@ -130,7 +130,7 @@ func TestFindings_UnreadOfOtherNetworks(t *testing.T) {
 	stale := Alloc("5", "default/gone-1", "box-a", "net1")
 	own := Alloc("6", "default/tenant", "box-t", "net1")
 	sandbox := func(edit SandboxEdit) Part {
-		return ReportingWorker(Gone("box-a", "u1"), Sandbox("box-t", "uid-t", OfPod("tenant"), unread, edit))
+		return ReportingWorker(Gone("box-a", "u1"), Sandbox("box-t", "uid-t", OfPod("tenant"), Unread, edit))
 	}
 	nothing := mayCarry()
 	pod := func(edits ...PodEdit) Part { return Pod("tenant", append(edits, UID("uid-t"), CreatedLongAgo)...) }
@@ -160,7 +160,7 @@ func TestFindings_UnreadOfOtherNetworks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			parts := append([]Part{Pool("10.0.0.0-24", "10.0.0.0/24", stale)}, tt.parts...)
-			found := FindingsOf(judge.UnreadSandbox, parts...)
+			found := FindingsOf(findings.UnreadSandbox, parts...)
 			if tt.says == "" && len(found) == 0 {
 				return
 			}
@@ -175,18 +175,18 @@ func TestFindings_UnreadOfOtherNetworks(t *testing.T) {
 // What may carry any address is a finding that names node and sandbox; what names a network is none.
 func TestFindings_UnreadSandbox(t *testing.T) {
 	runs := func(networks ...v1alpha1.Network) Part {
-		return ReportingWorker(Sandbox("box-t", "uid-t", OfPod("tenant"), unread, mayCarry(networks...)))
+		return ReportingWorker(Sandbox("box-t", "uid-t", OfPod("tenant"), Unread, mayCarry(networks...)))
 	}
-	found := FindingsOf(judge.UnreadSandbox, UsualPool, runs())
+	found := FindingsOf(findings.UnreadSandbox, UsualPool, runs())
 	if len(found) != 1 || found[0].Node != "worker-1" || found[0].ContainerIDs[0] != "box-t" ||
 		!strings.Contains(found[0].Message, "default/tenant") {
 		t.Errorf("%+v", found)
 	}
-	if found := FindingsOf(judge.UnreadSandbox, UsualPool,
+	if found := FindingsOf(findings.UnreadSandbox, UsualPool,
 		runs(v1alpha1.Network{Range: "10.0.0.0/24"})); len(found) > 0 {
 		t.Errorf("with a range: %+v", found)
 	}
-	if found := FindingsOf(judge.UnreadSandbox, UsualPool, runs(), Pod("tenant", UID("uid-t"),
+	if found := FindingsOf(findings.UnreadSandbox, UsualPool, runs(), Pod("tenant", UID("uid-t"),
 		NoNetworkStatus)); len(found) > 0 {
 		t.Errorf("with a pod: %+v", found)
 	}

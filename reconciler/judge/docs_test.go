@@ -27,23 +27,6 @@ func TestDocs_Verdicts(t *testing.T) {
 	}
 }
 
-// TestDocs_Findings checks that docs/reference/findings.md has a section for each kind, in the order of Kinds.
-func TestDocs_Findings(t *testing.T) {
-	page, err := os.ReadFile(referenceDocs + "findings.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var sections []Kind
-	for line := range strings.Lines(string(page)) {
-		if name, found := strings.CutPrefix(line, "## "); found {
-			sections = append(sections, Kind(strings.TrimSpace(name)))
-		}
-	}
-	if !slices.Equal(sections, Kinds()) {
-		t.Errorf("the page has sections for %v, want %v", sections, Kinds())
-	}
-}
-
 func document() string {
 	var b strings.Builder
 	b.WriteString(`# Verdicts

@@ -8,6 +8,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 )
 
 // Ownership is whether the pod by the allocation's name is the sandbox's pod.
@@ -46,7 +47,7 @@ type Evidence struct {
 	Detached bool `json:"detached,omitempty"`
 	// HasContradictingReport: an expired report, renewed after the containers ended, has the sandbox running.
 	HasContradictingReport bool `json:"contradictingReport,omitempty"`
-	Recent                 bool `json:"recent,omitempty"`   // a reservation younger than addTimeLimit
+	Recent                 bool `json:"recent,omitempty"`   // a reservation younger than AddTimeLimit
 	Deleting               bool `json:"deleting,omitempty"` // a reservation that is being deleted
 	// NetworkComplete: a fresh report of the Pending pod's node lists a READY sandbox of the pod with all of its
 	// addresses, and no sandbox of the pod may carry the item's address.
@@ -70,12 +71,12 @@ type Evidence struct {
 
 // evidenceOn is the evidence on an item with these mentions: those of its container ID, or for a reservation those of
 // its address.
-func (x *judging) evidenceOn(it *Item, mentions []mention) Evidence {
+func (x *judging) evidenceOn(it *Item, mentions []facts.Mention) Evidence {
 	e := Evidence{StatusTrusted: x.Policy().TrustNetworkStatus}
 	if len(x.overrides) > 0 {
 		e.Override = x.overrides[it.ID()]
 	}
-	if e.Pod = x.owner(it.Owner()); e.Pod != nil {
+	if e.Pod = x.Owner(it.Owner()); e.Pod != nil {
 		e.Phase, e.Overdue, e.OnPod = e.Pod.Phase, e.Pod.IsOverdue(x.Now()), x.isOnPod(it, e.Pod)
 		if e.Pod.NeverBound && !x.hasRun(e.Pod, mentions) {
 			e.Phase = podstate.None // no ADD has run for this pod: the item is of one before it
@@ -98,7 +99,7 @@ func (x *judging) evidenceOn(it *Item, mentions []mention) Evidence {
 	e.HasContradictingReport = x.hasContradictingReport(e.Pod, mentions)
 	if e.Phase == podstate.Pending && e.Ownership == NotItsPod {
 		since := x.past.Of(it.ID()).StaleSince
-		e.AgentMayNotKnow = since.IsZero() || x.Now().Sub(since) < MinAbsenceWhilePending
+		e.AgentMayNotKnow = since.IsZero() || x.Now().Sub(since) < facts.MinAbsenceWhilePending
 	}
 	e.NetworkComplete, e.Superseded = x.pendingNetwork(it, &e, mentions)
 	if name := it.IPAMClaim(); name != nil && e.Problem == "" {
@@ -108,6 +109,14 @@ func (x *judging) evidenceOn(it *Item, mentions []mention) Evidence {
 		e.addRival(rest)
 	}
 	return e
+}
+
+// UnreadRival is the sandbox or pod whose addresses are unknown and that may carry the item's; nil for none.
+func (e *Evidence) UnreadRival() (*facts.UnreadSandbox, *facts.UnreadPod) {
+	if e.rival == nil {
+		return nil, nil
+	}
+	return e.rival.sandbox, e.rival.pod
 }
 
 func (e *Evidence) addRival(r rival) {
@@ -134,10 +143,10 @@ func (e *Evidence) RivalNode() string {
 func (x *judging) isOnPod(it *Item, pod *podstate.Pod) bool {
 	hasAddress := func(i podstate.Interface) bool {
 		return slices.ContainsFunc(i.Addresses, func(ip netip.Addr) bool {
-			return it.isAbout(ip) && !x.isRecordedElsewhere(it, &i, ip)
+			return it.IsAbout(ip) && !x.isRecordedElsewhere(it, &i, ip)
 		})
 	}
-	return slices.ContainsFunc(pod.IPs, it.isAbout) || slices.ContainsFunc(pod.Interfaces, hasAddress)
+	return slices.ContainsFunc(pod.IPs, it.IsAbout) || slices.ContainsFunc(pod.Interfaces, hasAddress)
 }
 
 func (x *judging) isRecordedElsewhere(it *Item, i *podstate.Interface, ip netip.Addr) bool {
@@ -146,17 +155,17 @@ func (x *judging) isRecordedElsewhere(it *Item, i *podstate.Interface, ip netip.
 		return false
 	}
 	isOfReading := func(n ippool.Network) bool { return n.Name == it.Network() }
-	if it.pool != nil && it.pool.isMapped(nad) || it.pool == nil && slices.ContainsFunc(nad.Networks, isOfReading) {
+	if it.pool != nil && it.pool.IsMapped(nad) || it.pool == nil && slices.ContainsFunc(nad.Networks, isOfReading) {
 		return false
 	}
-	return slices.ContainsFunc(x.entriesFor(ip), func(e entry) bool {
-		return e.pool != it.pool && e.PodRef == it.PodRef() && e.IfName == i.Name && e.pool.isMapped(nad)
+	return slices.ContainsFunc(x.EntriesFor(ip), func(e facts.Entry) bool {
+		return e.Pool != it.pool && e.PodRef == it.PodRef() && e.IfName == i.Name && e.Pool.IsMapped(nad)
 	})
 }
 
 // isDetached reports whether a running sandbox lacks the interface of an allocation. Neither the pod's readable
 // network-status nor the sandbox's complete address list has it. The cause is a hot-unplug whose DEL was lost.
-func (x *judging) isDetached(it *Item, e *Evidence, mentions []mention) bool {
+func (x *judging) isDetached(it *Item, e *Evidence, mentions []facts.Mention) bool {
 	if it.IfName() == "" || it.Allocation == nil || e.Sandbox != Ready || e.OnPod || e.Phase != podstate.Live ||
 		e.Pod.Status != podstate.StatusReadable {
 		return false
@@ -173,13 +182,13 @@ func (x *judging) isDetached(it *Item, e *Evidence, mentions []mention) bool {
 	}
 	mayHave := func(a v1alpha1.Address) bool {
 		ip, readable := podstate.ParseAddress(a)
-		return !readable || a.IfName == it.IfName() || it.isAbout(ip)
+		return !readable || a.IfName == it.IfName() || it.IsAbout(ip)
 	}
-	return reported >= e.Pod.RequestedCount && !slices.ContainsFunc(mentions, func(g mention) bool {
-		if g.kind == ofGone {
+	return reported >= e.Pod.RequestedCount && !slices.ContainsFunc(mentions, func(g facts.Mention) bool {
+		if g.Kind == facts.OfGone {
 			return false
 		}
-		isComplete := g.kind == ofSandbox && g.report.IsFresh(x.Now()) && g.report.Name == e.Pod.Node &&
+		isComplete := g.Kind == facts.OfSandbox && g.Report.IsFresh(x.Now()) && g.Report.Name == e.Pod.Node &&
 			len(g.Addresses) > 0 && !g.AddressesUnread && !slices.Contains(g.Interfaces, it.IfName())
 		return !isComplete || slices.ContainsFunc(g.Addresses, mayHave)
 	})
@@ -187,21 +196,21 @@ func (x *judging) isDetached(it *Item, e *Evidence, mentions []mention) bool {
 
 // hasContradictingReport reports whether an expired report has the sandbox running and was renewed, by the API server's
 // clock, after the containers had ended.
-func (x *judging) hasContradictingReport(pod *podstate.Pod, mentions []mention) bool {
-	return pod != nil && slices.ContainsFunc(mentions, func(g mention) bool {
-		renewed := g.report.LeaseRenewedAt
-		return !g.report.IsFresh(x.Now()) && x.mayHoldAddress(&g) &&
+func (x *judging) hasContradictingReport(pod *podstate.Pod, mentions []facts.Mention) bool {
+	return pod != nil && slices.ContainsFunc(mentions, func(g facts.Mention) bool {
+		renewed := g.Report.LeaseRenewedAt
+		return !g.Report.IsFresh(x.Now()) && x.MayHoldAddress(&g) &&
 			(renewed.IsZero() || !renewed.Before(pod.LastFinishedAt))
 	})
 }
 
-// hasEndedSandbox reports whether the sandbox of an entry is known not to run.
-func (e *Evidence) hasEndedSandbox() bool {
+// HasEndedSandbox reports whether the sandbox of an entry is known not to run.
+func (e *Evidence) HasEndedSandbox() bool {
 	return e.Problem == "" && slices.Contains([]Sandbox{Absent, Gone, Stopped, NodeDead}, e.Sandbox)
 }
 
-// node is the one node that the evidence is about, "" for several.
-func (e *Evidence) node() string {
+// Node is the one node that the evidence is about, "" for several.
+func (e *Evidence) Node() string {
 	switch {
 	case e == nil:
 		return ""

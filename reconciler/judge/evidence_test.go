@@ -12,6 +12,8 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -54,7 +56,7 @@ func TestTheAddressIsOnThePod(t *testing.T) {
 			if ip == "" {
 				ip = "10.0.0.5"
 			}
-			if got := RulingOf(AllocationOf(t, Judged(Observe(c.pool, c.pod, ReportingWorker()), judge.Policy{}),
+			if got := RulingOf(AllocationOf(t, Judged(Observe(c.pool, c.pod, ReportingWorker()), facts.Policy{}),
 				ip)); got != c.want {
 				t.Errorf("got  %v\nwant %v", got, c.want)
 			}
@@ -110,7 +112,7 @@ func TestAnInterfaceOfAnotherPool(t *testing.T) {
 			of(WhereaboutsConfig("10.0.0.0/24", "red"))}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
-			j := Judged(Observe(append([]Part{UsualPool, ReportingWorker()}, c.parts...)...), judge.Policy{})
+			j := Judged(Observe(append([]Part{UsualPool, ReportingWorker()}, c.parts...)...), facts.Policy{})
 			for _, it := range j.Allocations {
 				if it.Pool.Name != "10.0.0.0-24" {
 					continue
@@ -152,7 +154,7 @@ func TestAnInterfaceThatWasDetachedIsALeak(t *testing.T) {
 			reports: ReportingWorker(usual)},
 		"an allocation of before interfaces had names": {ifName: "", reports: ReportingWorker(usual)},
 		"not all addresses are known": {ifName: "net2", reports: ReportingWorker(
-			Sandbox("box-1", UsualUID, OfPod("vm"), WithAddress("10.0.0.6", ""), unread))},
+			Sandbox("box-1", UsualUID, OfPod("vm"), WithAddress("10.0.0.6", ""), Unread))},
 		"a CNI cache names the interface": {ifName: "net2", reports: ReportingWorker(
 			Sandbox("box-1", UsualUID, OfPod("vm"), WithAddress("10.0.0.6", ""),
 				func(b *v1alpha1.Sandbox) { b.Interfaces = []string{"eth0", "net2"} }))},
@@ -180,7 +182,7 @@ func TestAnInterfaceThatWasDetachedIsALeak(t *testing.T) {
 			j := Judged(Observe(
 				Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/vm", "box-1", c.ifName), Alloc("6", "default/vm", "box-1",
 					"net1")),
-				NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), Pod("vm", edits...), c.reports), judge.Policy{})
+				NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), Pod("vm", edits...), c.reports), facts.Policy{})
 			for _, it := range j.Allocations {
 				stale := it.Key() == "5" && c.stale
 				if (it.Verdict == judge.Stale) != stale || it.Proven {
@@ -196,7 +198,7 @@ func TestAnEditedDefinitionBesideALeftoverEntryCountsForBothWithoutAgents(t *tes
 	red := Pool("red-10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-2", "net1"))
 	edited := NAD("wb", WhereaboutsConfig("10.0.0.0/24", "red"))
 	verdicts := func(nodes Part) (of, ofRed Ruling) {
-		for _, it := range Judged(Observe(UsualPool, red, edited, carrier.pod, nodes), judge.Policy{}).Allocations {
+		for _, it := range Judged(Observe(UsualPool, red, edited, carrier.pod, nodes), facts.Policy{}).Allocations {
 			if it.Pool.Name == "10.0.0.0-24" {
 				of = RulingOf(it)
 			} else {
@@ -264,14 +266,14 @@ func TestAReservationWithAnUnknownFieldCountsAsTheReservation(t *testing.T) {
 		"ipamclaimref": "claim"})
 	parts := []Part{UsualPool, res, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), carrier.pod,
 		ReportingWorker(Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")))}
-	for _, f := range Judged(Observe(parts...), judge.Policy{}).Findings {
-		if f.Kind == judge.MissingReservation {
+	for _, f := range Judged(Observe(parts...), facts.Policy{}).Findings {
+		if f.Kind == findings.MissingReservation {
 			t.Errorf("%s", f.Message)
 		}
 	}
 	expectReservation(t, "10.0.0.5", decision{judge.Held, judge.UnknownField, false}, parts...)
-	found := slices.ContainsFunc(Judged(Observe(append(parts[:1:1], parts[2:]...)...), judge.Policy{}).Findings,
-		func(f judge.Finding) bool { return f.Kind == judge.MissingReservation })
+	found := slices.ContainsFunc(Judged(Observe(append(parts[:1:1], parts[2:]...)...), facts.Policy{}).Findings,
+		func(f findings.Finding) bool { return f.Kind == findings.MissingReservation })
 	if !found {
 		t.Error("without it none is missing: this shows nothing")
 	}
@@ -329,7 +331,7 @@ func TestAPodThatProvesNothingKeepsAddresses(t *testing.T) {
 	} {
 		for agents, part := range map[string]Part{"with agents": ReportingWorker(Gone("box-1", UsualUID)),
 			"without agents": Node("worker-1")} {
-			it := AllocationOf(t, Judged(Observe(UsualPool, part, c.pod), judge.Policy{}), "10.0.0.5")
+			it := AllocationOf(t, Judged(Observe(UsualPool, part, c.pod), facts.Policy{}), "10.0.0.5")
 			if it.Verdict != c.want || c.want == judge.Held && it.Reason != judge.ClaimedByOther {
 				t.Errorf("%s, %s: %v\nit says: %s", name, agents, RulingOf(it), it.Message())
 			}

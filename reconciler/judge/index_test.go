@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -20,7 +21,7 @@ func TestAnIndexWithChangesStandsForWhatThereIsNow(t *testing.T) {
 	t.Parallel()
 	for seed := range Seeds(3000) {
 		x, o, policy := ChangedIndex(NewRandom(seed, 2))
-		is, want := judge.Judge(judge.NewIndex(x.Observation(), o.Past, policy), o.Past, nil), Judged(o, policy).Judgement
+		is, want := judge.Judge(facts.New(x.Observation(), o.Past, policy), o.Past, nil), Judged(o, policy).Judgement
 		if got, want := Describe(is), Describe(want); !slices.Equal(got, want) {
 			t.Fatalf("seed %d: got\n%s\nwant\n%s", seed, Missing(got, want), Missing(want, got))
 		}
@@ -65,8 +66,8 @@ func TestJudgingTwiceAsMuchAllocatesTwiceAsMuch(t *testing.T) {
 	for says, reservations := range map[string]bool{"pools alone": false, "with reservations": true} {
 		t.Run(says, func(t *testing.T) {
 			one, two := cluster(perPool, reservations), cluster(2*perPool, reservations)
-			a, _ := allocated(func() { Judged(one, judge.Policy{}) })
-			b, _ := allocated(func() { Judged(two, judge.Policy{}) })
+			a, _ := allocated(func() { Judged(one, facts.Policy{}) })
+			b, _ := allocated(func() { Judged(two, facts.Policy{}) })
 			if b > a*5/2 {
 				t.Errorf("%d bytes for %d, %d for twice as many", a, perPool, b)
 			}
@@ -78,10 +79,10 @@ func TestJudgingTwiceAsMuchAllocatesTwiceAsMuch(t *testing.T) {
 func TestARecheckAllocatesByWhatIsAskedAndNotByTheCluster(t *testing.T) {
 	cost := func(n int) uint64 {
 		o := cluster(n, true)
-		x := judge.NewIndex(o.Observation, o.Past, judge.Policy{})
+		x := facts.New(o.Observation, o.Past, facts.Policy{})
 		it := o.Pools[0].Allocations[17]
 		name := types.NamespacedName{Namespace: it.Owner.Namespace, Name: it.Owner.Name}
-		gone := &judge.Live{Pods: map[types.NamespacedName]*podstate.Pod{name: nil}}
+		gone := &facts.Live{Pods: map[types.NamespacedName]*podstate.Pod{name: nil}}
 		bytes, _ := allocated(func() {
 			x = x.With(gone)
 			at := []netip.Addr{it.Address}
@@ -98,7 +99,7 @@ func TestARecheckAllocatesByWhatIsAskedAndNotByTheCluster(t *testing.T) {
 }
 
 // doubting has the doubts of a process that has just detected a restore of etcd.
-type doubting struct{ judge.Doubts }
+type doubting struct{ facts.Doubts }
 
 func (doubting) SawReports() bool                { return false }
 func (doubting) Expected() map[string]time.Time  { return nil }
@@ -108,9 +109,9 @@ func (doubting) DoubtsStatus(time.Time) bool     { return true }
 // A live read may be the first that shows a restore: a taint of the backup then proves nothing in the same check.
 func TestIndex_WithDoubts(t *testing.T) {
 	o := Observe(UsualPool, UsualPod(), Node("worker-1", NotReadyFor(time.Hour), OutOfService))
-	live := &judge.Live{Now: o.Now, Pods: map[types.NamespacedName]*podstate.Pod{PodName("web-9"): {}}}
-	x := judge.NewIndex(o.Observation, nil, judge.Policy{AgentsRequired: true}).With(live)
-	judged := func(x *judge.Index) *judge.Item {
+	live := &facts.Live{Now: o.Now, Pods: map[types.NamespacedName]*podstate.Pod{PodName("web-9"): {}}}
+	x := facts.New(o.Observation, nil, facts.Policy{AgentsRequired: true}).With(live)
+	judged := func(x *facts.Facts) *judge.Item {
 		return judge.JudgeAt(x, nil, nil, []netip.Addr{netip.MustParseAddr("10.0.0.5")}).Allocations[0]
 	}
 	if it := judged(x); it.Verdict != judge.Stale {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 )
 
 // Item is an allocation or reservation with its verdict.
@@ -20,9 +21,9 @@ type Item struct {
 	Reservation *ippool.Reservation // nil for an allocation
 
 	j             *Judgement
-	pool          *pool        // of an allocation
-	reading       *nameReading // of a reservation's name; nil for an allocation, and if there is none
-	evidence      *Evidence    // nil for a reservation that shares an allocation's verdict
+	pool          *facts.Pool        // of an allocation
+	reading       *facts.NameReading // of a reservation's name; nil for an allocation, and if there is none
+	evidence      *Evidence          // nil for a reservation that shares an allocation's verdict
 	related       []*Item
 	verdictSource *Item // whose verdict a reservation shares
 }
@@ -43,7 +44,7 @@ func (it *Item) ID() ID {
 		return ID{Object: r.Ref(), UID: r.UID, PodRef: r.PodRef, IfName: r.IfName}
 	}
 	a := it.Allocation
-	return ID{Object: it.pool.ref, Key: a.Key, ContainerID: a.ContainerID, PodRef: a.PodRef, IfName: a.IfName}
+	return ID{Object: it.pool.Ref(), Key: a.Key, ContainerID: a.ContainerID, PodRef: a.PodRef, IfName: a.IfName}
 }
 
 // IDs returns the identities of items, or of what has one.
@@ -118,7 +119,7 @@ func (it *Item) Address() netip.Addr {
 	case it.Allocation != nil:
 		return it.Allocation.Address
 	case it.reading != nil:
-		return it.reading.address
+		return it.reading.Address
 	}
 	return netip.Addr{}
 }
@@ -136,7 +137,7 @@ func (it *Item) Network() string {
 	if it.reading == nil {
 		return ""
 	}
-	return it.reading.network
+	return it.reading.Network
 }
 
 // Key is the key of an allocation, "" for a reservation.
@@ -154,6 +155,9 @@ func (it *Item) ContainerID() string {
 	}
 	return it.Allocation.ContainerID
 }
+
+// IndexedPool is the pool of an allocation with what its entries are found by; nil for a reservation.
+func (it *Item) IndexedPool() *facts.Pool { return it.pool }
 
 // Related are the reservations of an allocation, or the allocations of a reservation.
 func (it *Item) Related() []*Item { return it.related }
@@ -198,7 +202,7 @@ func (it *Item) Rule() string { return it.text(it.evidenceSource().Evidence()) }
 func (it *Item) RuleID() string { return it.decidingRow().id }
 
 // Node is the node that the verdict is about, "" for none or several.
-func (it *Item) Node() string { return it.Evidence().node() }
+func (it *Item) Node() string { return it.Evidence().Node() }
 
 // IsUndetermined reports whether the item is held only because a node has no fresh report, or a report lacks a
 // sandbox's addresses. An item that is held because a source is unknown is not.
@@ -223,7 +227,7 @@ func (it *Item) Age(now time.Time) time.Duration {
 // ReservationItem is the item of a reservation that shares an allocation's verdict.
 func (it *Item) ReservationItem(r *ippool.Reservation) *Item {
 	return &Item{Decision: it.Decision, Reservation: r, j: it.j, verdictSource: it, related: []*Item{it},
-		reading: &nameReading{address: it.Address()}}
+		reading: &facts.NameReading{Address: it.Address()}}
 }
 
 // Attrs are the item's keys and values in the log.
@@ -250,7 +254,7 @@ func (it *Item) ClaimedOn() string {
 // PodByOwnerName is the pod by the owner's name; nil if it does not exist.
 func (it *Item) PodByOwnerName() *podstate.Pod {
 	owner := it.Owner()
-	return it.j.x.pod(owner.Namespace, owner.Name)
+	return it.j.x.Pod(owner.Namespace, owner.Name)
 }
 
 // LastRenewed is when an agent on a node that could run the sandbox last renewed its Lease; zero for never.
@@ -263,11 +267,11 @@ func (it *Item) LastRenewed() (last time.Time) {
 	return last
 }
 
-func (it *Item) isAbout(addr netip.Addr) bool { return addr == it.Address() }
+func (it *Item) IsAbout(addr netip.Addr) bool { return addr == it.Address() }
 
 func (it *Item) isOfNetwork(network string) bool {
 	if it.pool != nil {
-		return it.pool.mayBeOfAny || it.pool.isOfNetwork(network)
+		return it.pool.MayBeOfAny || it.pool.IsOfNetwork(network)
 	}
 	return network == it.Network()
 }
@@ -293,12 +297,12 @@ func (it *Item) PausedPool() *ippool.Pool {
 // also one that an ADD is about to create.
 func (it *Item) pools() []*ippool.Pool { return it.poolsIn(it.j.x) }
 
-func (it *Item) poolsIn(x *Index) (found []*ippool.Pool) {
+func (it *Item) poolsIn(x *facts.Facts) (found []*ippool.Pool) {
 	if it.Pool != nil {
 		found = append(found, it.Pool)
 	}
-	for _, p := range x.poolsAt(it.Address()) {
-		if p.Namespace == it.Namespace() && (it.Pool == nil || p.Name != it.Pool.Name && it.pool.mayShareNetwork(p)) {
+	for _, p := range x.PoolsAt(it.Address()) {
+		if p.Namespace == it.Namespace() && (it.Pool == nil || p.Name != it.Pool.Name && it.pool.MayShareNetwork(p)) {
 			found = append(found, p.Pool)
 		}
 	}
@@ -311,7 +315,7 @@ func (it *Item) LeaseNames() []string {
 	for _, p := range it.pools() {
 		names = append(names, p.LeaseNames()...)
 	}
-	return sortedUnique(names)
+	return facts.SortedUnique(names)
 }
 
 // PoolNames are the names of the item's pools.

@@ -10,17 +10,18 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 )
 
 // Judgement is the verdict on everything that was observed.
 type Judgement struct {
-	Observation  *Observation
+	Observation  *facts.Observation
 	Allocations  []*Item // by pool, then address
 	Reservations []*Item // by name
 	// WithoutAgents: no node agent reports, so that a phantom pod on a Ready node is taken for a leak.
 	WithoutAgents bool
 	// Nodes are those that should have an agent or have a report. It is empty without agents.
-	Nodes map[string]NodeState
+	Nodes map[string]facts.NodeState
 	// Restore is the state of the last restore of etcd; nil for none.
 	Restore *RestoreState
 	// Recheck is when the wait after a restore of etcd may end without a change in the cluster; zero for never.
@@ -28,28 +29,28 @@ type Judgement struct {
 	// Total is the number of all allocations; a judgement of some addresses has fewer.
 	Total int
 
-	x    *Index
+	x    *facts.Facts
 	past Past
 	// reservedApart are the allocations whose reservation is judged by itself.
 	reservedApart map[*Item]bool
 }
 
 const (
-	// addTimeLimit is how long an ADD or DEL may keep a reservation without an allocation
+	// AddTimeLimit is how long an ADD or DEL may keep a reservation without an allocation
 	// (whereabouts v0.9.4, pkg/types/types.go, AddTimeLimit).
-	addTimeLimit = 2 * time.Minute
+	AddTimeLimit = 2 * time.Minute
 	// minTimeAlone is after how long without an allocation a reservation no longer waits for nodes without a report.
 	minTimeAlone = 24 * time.Hour
 )
 
 // Judge gives a verdict to everything that was observed. The same facts, past and overrides always give the same
 // judgement. past is nil if nothing is known of earlier observations, overrides if nobody asserts anything.
-func Judge(x *Index, past Past, overrides Overrides) *Judgement {
+func Judge(x *facts.Facts, past Past, overrides Overrides) *Judgement {
 	g := newJudging(x, past, overrides)
-	var entries []entry
+	var entries []facts.Entry
 	for _, p := range x.Pools() {
 		for i := range p.Allocations {
-			entries = append(entries, entry{p, &p.Allocations[i]})
+			entries = append(entries, facts.Entry{Pool: p, Allocation: &p.Allocations[i]})
 		}
 	}
 	j := g.judgeAll(entries, slices.Clone(x.Base().Reservations.Or(nil)))
@@ -59,33 +60,33 @@ func Judge(x *Index, past Past, overrides Overrides) *Judgement {
 
 // JudgeAt gives verdicts to the allocations and reservations of some addresses. The cost grows with the number of
 // addresses.
-func JudgeAt(x *Index, past Past, overrides Overrides, addresses []netip.Addr) *Judgement {
+func JudgeAt(x *facts.Facts, past Past, overrides Overrides, addresses []netip.Addr) *Judgement {
 	g := newJudging(x, past, overrides)
 	return g.judgeAll(g.at(addresses))
 }
 
 // at are the entries and the reservations of some addresses.
-func (x *judging) at(addresses []netip.Addr) (entries []entry, _ []*ippool.Reservation) {
+func (x *judging) at(addresses []netip.Addr) (entries []facts.Entry, _ []*ippool.Reservation) {
 	reservations := map[*ippool.Reservation]bool{}
-	for _, addr := range uniqueAddresses(slices.Clone(addresses)) {
-		for _, p := range x.poolsAt(addr) {
-			entries = append(entries, p.entriesAt(addr)...)
-			for _, network := range x.networksIn(p) {
-				if r := x.reservationNamed(p.Namespace, ippool.ReservationName(network, addr)); r != nil {
+	for _, addr := range facts.UniqueAddresses(slices.Clone(addresses)) {
+		for _, p := range x.PoolsAt(addr) {
+			entries = append(entries, p.EntriesAt(addr)...)
+			for _, network := range x.NetworksIn(p) {
+				if r := x.ReservationNamed(p.Namespace, ippool.ReservationName(network, addr)); r != nil {
 					reservations[r] = true
 				}
 			}
 		}
 	}
-	slices.SortStableFunc(entries, func(a, b entry) int {
-		return cmp.Or(cmp.Compare(a.pool.ref, b.pool.ref), a.Address.Compare(b.Address))
+	slices.SortStableFunc(entries, func(a, b facts.Entry) int {
+		return cmp.Or(cmp.Compare(a.Pool.Ref(), b.Pool.Ref()), a.Address.Compare(b.Address))
 	})
 	return entries, slices.Collect(maps.Keys(reservations))
 }
 
 // judging makes one judgement by what was indexed and what was found earlier.
 type judging struct {
-	*Index
+	*facts.Facts
 	past      Past
 	overrides Overrides
 	j         *Judgement
@@ -93,16 +94,16 @@ type judging struct {
 	nodeSets  map[nodeSetKey]*nodeSet      // see nodeSetOf
 }
 
-func newJudging(x *Index, past Past, overrides Overrides) *judging {
+func newJudging(x *facts.Facts, past Past, overrides Overrides) *judging {
 	if past == nil {
 		past = noPast{}
 	}
-	return &judging{Index: x, past: past, overrides: overrides, nodeSets: map[nodeSetKey]*nodeSet{},
+	return &judging{Facts: x, past: past, overrides: overrides, nodeSets: map[nodeSetKey]*nodeSet{},
 		j: &Judgement{Observation: x.Base(), WithoutAgents: !x.HasAgents(), Nodes: x.NodeStates(), x: x, past: past}}
 }
 
 // judgeAll gives verdicts to entries, each once, and to reservations.
-func (x *judging) judgeAll(entries []entry, reservations []*ippool.Reservation) *Judgement {
+func (x *judging) judgeAll(entries []facts.Entry, reservations []*ippool.Reservation) *Judgement {
 	j := x.j
 	j.Allocations, j.Reservations = make([]*Item, 0, len(entries)), make([]*Item, 0, len(reservations))
 	j.reservedApart, x.items = map[*Item]bool{}, make(map[*ippool.Allocation]*Item, len(entries))
@@ -112,15 +113,15 @@ func (x *judging) judgeAll(entries []entry, reservations []*ippool.Reservation) 
 			j.Allocations, x.items[e.Allocation] = append(j.Allocations, it), it
 		}
 	}
-	slices.SortStableFunc(reservations, byName)
+	slices.SortStableFunc(reservations, facts.CompareReservations)
 	for _, r := range reservations {
 		j.Reservations = append(j.Reservations, x.judgeReservation(r))
 	}
 	return j
 }
 
-func (x *judging) judgeAllocation(a entry) *Item {
-	it := &Item{Pool: a.pool.Pool, Allocation: a.Allocation, j: x.j, pool: a.pool}
+func (x *judging) judgeAllocation(a facts.Entry) *Item {
+	it := &Item{Pool: a.Pool.Pool, Allocation: a.Allocation, j: x.j, pool: a.Pool}
 	switch {
 	case a.Problem != "":
 		return it.judged(unreadable(a.Problem, a.Detail))
@@ -143,12 +144,12 @@ func unreadable(problem ippool.Problem, detail string) Evidence {
 // judgeReservation gives a reservation the verdict of its allocation. A reservation without one is judged by the table.
 func (x *judging) judgeReservation(r *ippool.Reservation) *Item {
 	it := &Item{Reservation: r, j: x.j}
-	readings := x.readingsOf(r)
+	readings := x.ReadingsOf(r)
 	if len(readings) > 0 {
 		it.reading = &readings[0]
 	}
 	related := x.allocationsOf(r, readings, x.items)
-	unsupported := x.unsupportedPoolOf(r, readings, len(related) == 0)
+	unsupported := x.UnsupportedPoolOf(r, readings, len(related) == 0)
 	keepsForAnother := slices.ContainsFunc(related, func(a *Item) bool {
 		return r.Claim != nil && !it.HasClaimOf(a)
 	})
@@ -171,17 +172,17 @@ func (x *judging) judgeReservation(r *ippool.Reservation) *Item {
 		return it.judged(unreadable(r.Problem, r.Detail))
 	case unsupported != nil:
 		return it.judged(unreadable(ippool.UnsupportedRange, fmt.Sprintf("the address may be of pool %s, whose %s",
-			unsupported.ref, unsupported.Unsupported)))
+			unsupported.Ref(), unsupported.Unsupported)))
 	}
 	return it.judged(x.evidenceOnLone(it, readings))
 }
 
 // allocationsOf are the allocations in supported ranges with the address, network and podref of a reservation.
-func (x *judging) allocationsOf(r *ippool.Reservation, readings []nameReading,
+func (x *judging) allocationsOf(r *ippool.Reservation, readings []facts.NameReading,
 	items map[*ippool.Allocation]*Item) (found []*Item) {
 	for _, read := range readings {
-		for _, e := range x.entriesFor(read.address) {
-			isOfPod := e.pool.Namespace == r.Namespace && e.PodRef == r.PodRef && e.pool.isOfNetwork(read.network)
+		for _, e := range x.EntriesFor(read.Address) {
+			isOfPod := e.Pool.Namespace == r.Namespace && e.PodRef == r.PodRef && e.Pool.IsOfNetwork(read.Network)
 			if it := items[e.Allocation]; it != nil && isOfPod && !slices.Contains(found, it) {
 				found = append(found, it)
 			}
@@ -207,14 +208,14 @@ func mostConservative(items []*Item) *Item {
 }
 
 // evidenceOnLone is the evidence on a reservation without an allocation. Address and network identify its sandbox.
-func (x *judging) evidenceOnLone(it *Item, readings []nameReading) Evidence {
+func (x *judging) evidenceOnLone(it *Item, readings []facts.NameReading) Evidence {
 	e, r := Evidence{nodeSet: nodeSet{Sandbox: NoSource}}, it.Reservation
 	if len(readings) == 1 {
-		var mentions []mention
-		for _, b := range x.SandboxesAt(it.reading.address) {
+		var mentions []facts.Mention
+		for _, b := range x.SandboxesAt(it.reading.Address) {
 			// A sandbox that has ended is no evidence on the reservation.
-			if b.NetworkName == it.reading.network && x.mayHoldAddress(&b.mention) {
-				mentions = append(mentions, b.mention)
+			if b.NetworkName == it.reading.Network && x.MayHoldAddress(&b.Mention) {
+				mentions = append(mentions, b.Mention)
 			}
 		}
 		e = x.evidenceOn(it, mentions)
@@ -225,22 +226,28 @@ func (x *judging) evidenceOnLone(it *Item, readings []nameReading) Evidence {
 	switch {
 	case r.Created.IsZero():
 		e.Problem, e.Detail = ippool.Malformed, "its age is unknown: metadata.creationTimestamp is missing"
-	case x.Now().Sub(r.Created) < addTimeLimit:
+	case x.Now().Sub(r.Created) < AddTimeLimit:
 		e.Recent = true
 	case len(readings) == 0:
 		e.Problem, e.Detail = ippool.Malformed, "the name fits no pool's network and range"
 	case len(readings) > 1:
 		var texts []string
 		for _, r := range readings {
-			texts = append(texts, fmt.Sprintf("%s in network %q", r.address, r.network))
+			texts = append(texts, fmt.Sprintf("%s in network %q", r.Address, r.Network))
 		}
 		e.Problem, e.Detail = ippool.Malformed, "the name is ambiguous: "+strings.Join(texts, ", or ")
 	}
 	return e
 }
 
-// Index is the index that was judged.
-func (j *Judgement) Index() *Index { return j.x }
+// Past is what was known of the items before.
+func (j *Judgement) Past() Past { return j.past }
+
+// IsReservedApart reports whether the reservation of an allocation is judged by itself.
+func (j *Judgement) IsReservedApart(it *Item) bool { return j.reservedApart[it] }
+
+// Facts is the index that was judged.
+func (j *Judgement) Facts() *facts.Facts { return j.x }
 
 // StaleItems are the allocations and reservations that are Stale.
 func (j *Judgement) StaleItems() []*Item {
@@ -251,7 +258,7 @@ func (j *Judgement) StaleItems() []*Item {
 // About is the part of the judgement that is about one address.
 func (j *Judgement) About(addr netip.Addr) *Judgement {
 	about := *j
-	isOther := func(it *Item) bool { return !it.isAbout(addr) }
+	isOther := func(it *Item) bool { return !it.IsAbout(addr) }
 	about.Allocations = slices.DeleteFunc(slices.Clone(j.Allocations), isOther)
 	about.Reservations = slices.DeleteFunc(slices.Clone(j.Reservations), isOther)
 	return &about

@@ -22,7 +22,7 @@ func (s IPAMClaimState) mayExist() bool { return s != NoClaim && s != ClaimMissi
 // no UID, and reuses the allocation for a new claim of the name.
 func (x *judging) stateOfIPAMClaim(name types.NamespacedName) (_ IPAMClaimState, text string) {
 	text = "IPAMClaim " + name.String()
-	claim, unread := x.claim(name)
+	claim, unread := x.Claim(name)
 	switch {
 	case unread != "":
 		return ClaimNotRead, fmt.Sprintf("the address belongs to %s, which is unknown: %s", text, unread)
@@ -36,8 +36,8 @@ func (x *judging) stateOfIPAMClaim(name types.NamespacedName) (_ IPAMClaimState,
 // address of its first pod (kubevirt issue 13709).
 func (x *judging) guestBeside(it *Item) rival {
 	for _, g := range x.GuestsAt(it.Address()) {
-		if it.mayBeOn(g.nad) {
-			return rival{name: "VirtualMachineInstance " + g.guest.String(), isGuest: true}
+		if it.mayBeOn(g.NAD) {
+			return rival{name: "VirtualMachineInstance " + g.Guest.String(), isGuest: true}
 		}
 	}
 	return rival{}

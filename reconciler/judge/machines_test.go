@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -64,7 +66,7 @@ func TestIPAMClaim_Messages(t *testing.T) {
 		{IPAMClaim("other"), "IPAMClaim default/vm.net1 does not exist, and nothing runs"},
 	} {
 		it := AllocationOf(t, Judged(Observe(ClaimedPool, ReportingWorker(Gone("box-1", UsualUID)), c.parts),
-			judge.Policy{}), "10.0.0.5")
+			facts.Policy{}), "10.0.0.5")
 		if !strings.Contains(it.Message(), c.want) || !strings.Contains(it.Rule(), "overruled by ipam-claim") {
 			t.Errorf("%s\n%s", it.Message(), it.Rule())
 		}
@@ -99,7 +101,7 @@ func TestIPAMClaim_Reservation(t *testing.T) {
 			IPAMClaim("vm.net1")), "", judge.Claimed, false},
 	} {
 		t.Run(c.says, func(t *testing.T) {
-			j := Judged(Observe(Node("worker-1"), c.parts, gone), judge.Policy{})
+			j := Judged(Observe(Node("worker-1"), c.parts, gone), facts.Policy{})
 			r := ReservationOf(t, j, address)
 			if r.Reason != c.reserved || (len(r.Related()) > 0) != c.reservationShares {
 				t.Errorf("the reservation is %s, %s: %s", r.Verdict, r.Reason, r.Message())
@@ -114,21 +116,21 @@ func TestIPAMClaim_Reservation(t *testing.T) {
 // At the second check the claims that were read live count.
 func TestIPAMClaim_LiveRead(t *testing.T) {
 	name := PodName("vm.net1")
-	live := func(claim *ippool.Claim) *judge.Live {
-		return &judge.Live{IPAMClaims: map[types.NamespacedName]*ippool.Claim{name: claim}}
+	live := func(claim *ippool.Claim) *facts.Live {
+		return &facts.Live{IPAMClaims: map[types.NamespacedName]*ippool.Claim{name: claim}}
 	}
 	unread := func(name types.NamespacedName) *ippool.Claim { return &ippool.Claim{NamespacedName: name, Unread: "x"} }
 	for _, c := range []struct {
 		says   string
 		before Part
-		live   *judge.Live
+		live   *facts.Live
 		want   judge.Reason
 	}{
 		{"it was created since", IPAMClaim("other"), live(&ippool.Claim{NamespacedName: name}), judge.Claimed},
 		{"it was deleted since", All(IPAMClaim("vm.net1"), IPAMClaim("other")), live(nil), judge.ClaimGone},
 		{"it could not be read", IPAMClaim("other"), live(unread(name)), judge.ClaimUnknown},
 		{"it could not be read, and no claim is listed", All(), live(unread(name)), judge.ClaimUnknown},
-		{"another one could not be read", All(), &judge.Live{IPAMClaims: map[types.NamespacedName]*ippool.Claim{
+		{"another one could not be read", All(), &facts.Live{IPAMClaims: map[types.NamespacedName]*ippool.Claim{
 			name: nil, PodName("other"): unread(PodName("other"))}}, judge.ClaimGone},
 		{"no claim is listed", All(), live(nil), judge.ClaimGone},
 		{"the others could not be read", IPAMClaimsUnread("x"), live(nil), judge.ClaimUnknown},
@@ -136,9 +138,9 @@ func TestIPAMClaim_LiveRead(t *testing.T) {
 			judge.Claimed},
 	} {
 		o := Observe(ClaimedPool, ReportingWorker(Gone("box-1", UsualUID)), c.before)
-		x := judge.NewIndex(o.Observation, nil, judge.Policy{}).With(c.live)
+		x := facts.New(o.Observation, nil, facts.Policy{}).With(c.live)
 		j := judge.JudgeAt(x, nil, nil, []netip.Addr{netip.MustParseAddr("10.0.0.5")})
-		if it := AllocationOf(t, &judge.Assessment{Judgement: j}, "10.0.0.5"); it.Reason != c.want {
+		if it := AllocationOf(t, &findings.Assessment{Judgement: j}, "10.0.0.5"); it.Reason != c.want {
 			t.Errorf("%s: %v", c.says, RulingOf(it))
 		}
 	}
@@ -188,7 +190,7 @@ func TestConflict_LiveMigration(t *testing.T) {
 		{"the sandbox of an earlier pod of the source's name", All(source(UID("uid-new")), target(), boxes), true},
 	} {
 		t.Run(c.says, func(t *testing.T) {
-			found := FindingsOf(judge.Conflict, network, Pool("10.0.0.0-24", "10.0.0.0/24"), c.parts)
+			found := FindingsOf(findings.Conflict, network, Pool("10.0.0.0-24", "10.0.0.0/24"), c.parts)
 			if (len(found) > 0) != c.conflict {
 				t.Errorf("got %v", DescribeFindings(found))
 			}
@@ -226,7 +228,7 @@ func TestGuestAddress(t *testing.T) {
 		t.Run(c.says, func(t *testing.T) {
 			parts := All(UsualPool, finished, ended, c.guest)
 			Expect(t, c.want, parts)
-			if found := FindingsOf(judge.GuestAddressFinding, parts); (len(found) == 1) != (c.want == held) {
+			if found := FindingsOf(findings.GuestAddressFinding, parts); (len(found) == 1) != (c.want == held) {
 				t.Errorf("findings: %v", DescribeFindings(found))
 			}
 		})
@@ -274,7 +276,7 @@ func TestClaimDiffers(t *testing.T) {
 		{"the claim has another address", IPAMClaim("vm.net1", "10.0.0.6/24"), 1},
 		{"the claim is gone", IPAMClaim("other", "10.0.0.6"), 0},
 	} {
-		found := FindingsOf(judge.ClaimDiffers, ClaimedPool, running, c.claim)
+		found := FindingsOf(findings.ClaimDiffers, ClaimedPool, running, c.claim)
 		if len(found) != c.want || c.want > 0 && !strings.Contains(found[0].Message, "10.0.0.6") {
 			t.Errorf("%s: %v", c.says, DescribeFindings(found))
 		}
@@ -286,14 +288,14 @@ func TestRepair_KeepsIPAMClaims(t *testing.T) {
 	carried := All(Node("worker-1"), FreshReport("worker-1", Gone("box-1", UsualUID),
 		Sandbox("box-2", "uid-2", OfPod("web-1"), WithAddress("10.0.0.5", ""), CreatedAgo(time.Hour))),
 		Pod("web-1", UID("uid-2"), Carrying("10.0.0.5")))
-	if found := FindingsOf(judge.Misrecorded, UsualPool, carried); len(found) != 1 || found[0].Repair == nil {
+	if found := FindingsOf(findings.Misrecorded, UsualPool, carried); len(found) != 1 || found[0].Repair == nil {
 		t.Fatalf("without a claim: %v", DescribeFindings(found))
 	}
-	if found := FindingsOf(judge.Misrecorded, ClaimedPool, carried, IPAMClaim("other")); len(found) != 1 ||
+	if found := FindingsOf(findings.Misrecorded, ClaimedPool, carried, IPAMClaim("other")); len(found) != 1 ||
 		found[0].Repair != nil {
 		t.Errorf("its claim is gone: %v", DescribeFindings(found))
 	}
-	if found := FindingsOf(judge.Misrecorded, ClaimedPool, carried, IPAMClaim("vm.net1")); len(found) != 0 {
+	if found := FindingsOf(findings.Misrecorded, ClaimedPool, carried, IPAMClaim("vm.net1")); len(found) != 0 {
 		t.Errorf("its claim records it: %v", DescribeFindings(found))
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 )
 
 // nodeSet are the nodes that could run a sandbox which no fresh report has, and the conclusions from their states.
@@ -25,41 +26,41 @@ type nodeSet struct {
 }
 
 // newNodeSet draws the conclusions from the condition of each node.
-func (x *judging) newNodeSet(names []string, conditionOf func(string) nodeCondition) *nodeSet {
+func (x *judging) newNodeSet(names []string, conditionOf func(string) facts.NodeCondition) *nodeSet {
 	n := &nodeSet{Nodes: names}
-	var count [nodeObjectMissing + 1]int
+	var count [facts.NodeObjectMissing + 1]int
 	for _, name := range names {
 		c := conditionOf(name)
 		count[c]++
-		if c == notReporting {
+		if c == facts.NotReporting {
 			n.WithoutReport = append(n.WithoutReport, name)
 		}
 	}
 	without := n.WithoutReport
 	switch {
-	case len(names) > 0 && count[provenDead] == len(names):
+	case len(names) > 0 && count[facts.ProvenDead] == len(names):
 		n.Sandbox = NodeDead
-	case len(names) > 0 && count[provenDead]+count[nodeObjectMissing] == len(names):
+	case len(names) > 0 && count[facts.ProvenDead]+count[facts.NodeObjectMissing] == len(names):
 		n.Sandbox = NodeMissing
 	case !x.HasAgents():
 		n.Sandbox = NoSource
 		// Without agents one node that is not Ready is enough to hold what it may run.
 		without = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-			return !x.isNotReady(name) || len(names) > 1 && x.isDead(name)
+			return !x.IsNotReady(name) || len(names) > 1 && x.IsDead(name)
 		})
 		n.NotReady = without
-	case len(names) == 0 || count[notReporting] > 0 || !x.HasNodes() || !x.SelectsNodes():
+	case len(names) == 0 || count[facts.NotReporting] > 0 || !x.HasNodes() || !x.SelectsNodes():
 		n.Sandbox = NoFreshReport
-	case count[nodeObjectMissing] > 0:
+	case count[facts.NodeObjectMissing] > 0:
 		n.Sandbox = NodeMissing
-	case count[provenDead] > 0:
+	case count[facts.ProvenDead] > 0:
 		n.Sandbox = NodeDead
 	default:
 		n.Sandbox = Absent
 	}
 	n.NodesUnknown = (n.Sandbox == NoSource || n.Sandbox == NoFreshReport) && (!x.HasNodes() || !x.SelectsNodes())
-	n.MissingNode = n.Sandbox == NodeMissing || n.Sandbox == NoSource && count[nodeObjectMissing] > 0
-	mayBeReady := func(name string) bool { return !x.isNotReady(name) }
+	n.MissingNode = n.Sandbox == NodeMissing || n.Sandbox == NoSource && count[facts.NodeObjectMissing] > 0
+	mayBeReady := func(name string) bool { return !x.IsNotReady(name) }
 	timeout := x.Policy().UnreachableNodeTimeout
 	hasTime := func(name string) bool {
 		since := x.Node(name).NotReadySince
@@ -72,13 +73,13 @@ func (x *judging) newNodeSet(names []string, conditionOf func(string) nodeCondit
 
 // nodeConditionForLone is the condition of a node for a reservation without an allocation, which names no sandbox. A
 // node that is dead, or missing for long, needs no report, and proves nothing.
-func (x *judging) nodeConditionForLone(node string) nodeCondition {
-	c, r := x.nodeCondition(node), x.Report(node)
+func (x *judging) nodeConditionForLone(node string) facts.NodeCondition {
+	c, r := x.NodeCondition(node), x.Report(node)
 	switch {
-	case c == provenDead, c == nodeObjectMissing && (r == nil || x.isObsolete(r)):
-		return reporting
-	case c == nodeObjectMissing:
-		return notReporting
+	case c == facts.ProvenDead, c == facts.NodeObjectMissing && (r == nil || x.IsObsolete(r)):
+		return facts.Reporting
+	case c == facts.NodeObjectMissing:
+		return facts.NotReporting
 	}
 	return c
 }
@@ -106,17 +107,17 @@ func (x *judging) nodeSetOf(it *Item, names []string, andAgents bool) *nodeSet {
 		if len(others) > 0 {
 			agents = slices.DeleteFunc(slices.Clone(agents), func(name string) bool { return slices.Contains(others, name) })
 		}
-		names = sortedUnique(slices.Concat(agents, names))
+		names = facts.SortedUnique(slices.Concat(agents, names))
 	}
 	if it.Allocation != nil {
-		x.nodeSets[key] = x.newNodeSet(names, x.nodeCondition)
+		x.nodeSets[key] = x.newNodeSet(names, x.NodeCondition)
 		return x.nodeSets[key]
 	}
 	n := x.newNodeSet(names, x.nodeConditionForLone)
 	n.MissingNode = slices.ContainsFunc(names, func(name string) bool {
-		return x.nodeCondition(name) == nodeObjectMissing && x.nodeConditionForLone(name) == reporting
+		return x.NodeCondition(name) == facts.NodeObjectMissing && x.nodeConditionForLone(name) == facts.Reporting
 	})
-	if n.Sandbox == Absent && !slices.ContainsFunc(names, x.provesAbsence) {
+	if n.Sandbox == Absent && !slices.ContainsFunc(names, x.ProvesAbsence) {
 		n.Sandbox = NoFreshReport
 	}
 	x.nodeSets[key] = n
@@ -129,7 +130,7 @@ func (x *judging) nodeSetOf(it *Item, names []string, andAgents bool) *nodeSet {
 // nodes all lack a Node object narrows nothing: they may be no nodes. Without agents it is the pod's own node. Of a pod
 // that is gone that is known if this process saw the pod bound, and no other can have its name: its nodes could run
 // it, and those that had the address. The state is unproven if another node could run it.
-func (x *judging) couldRun(it *Item, bound boundPod, mentions []mention) sandboxState {
+func (x *judging) couldRun(it *Item, bound boundPod, mentions []facts.Mention) sandboxState {
 	pod := bound.Pod
 	if bound.phase == podstate.None { // it was never bound to a node
 		pod = nil
@@ -141,26 +142,27 @@ func (x *judging) couldRun(it *Item, bound boundPod, mentions []mention) sandbox
 		return sandboxState{nodeSet: *x.nodeSetOf(it, []string{pod.Node}, false)}
 	}
 	if !x.HasAgents() && it.Allocation != nil && x.past.Of(it.ID()).RanOnlyThere {
-		return sandboxState{nodeSet: *x.nodeSetOf(it, sortedUnique(x.knownNodes(it, bound.Pod)), false), unproven: true}
+		return sandboxState{nodeSet: *x.nodeSetOf(it, facts.SortedUnique(x.knownNodes(it, bound.Pod)), false), unproven: true}
 	}
 	reported := reportingNodes(mentions)
-	all := sortedUnique(slices.Concat(x.knownNodes(it, bound.Pod), reported,
-		slices.DeleteFunc(x.mustReportAgain(mentions), x.isMissing)))
+	all := facts.SortedUnique(slices.Concat(x.knownNodes(it, bound.Pod), reported,
+		slices.DeleteFunc(x.mustReportAgain(mentions), x.IsMissing)))
 	if it.Allocation != nil && len(reported) == 0 { // otherwise a report says where it ran
-		all = sortedUnique(append(all, x.mayBeSliceOf(it.pool)...))
+		all = facts.SortedUnique(append(all, x.MayBeSliceOf(it.pool)...))
 	}
-	s := sandboxState{unproven: true, onlyOthersMissing: !slices.ContainsFunc(all, x.isMissing)}
+	s := sandboxState{unproven: true, onlyOthersMissing: !slices.ContainsFunc(all, x.IsMissing)}
 	switch {
-	case it.Allocation == nil && pod != nil && x.isDeadOrMissing(pod.Node):
-		s.nodeSet = *x.newNodeSet(sortedUnique(slices.Concat(x.AgentNodes(), all)), func(name string) nodeCondition {
+	case it.Allocation == nil && pod != nil && x.IsDeadOrMissing(pod.Node):
+		names := facts.SortedUnique(slices.Concat(x.AgentNodes(), all))
+		s.nodeSet = *x.newNodeSet(names, func(name string) facts.NodeCondition {
 			if name == pod.Node {
-				return notReporting
+				return facts.NotReporting
 			}
 			return x.nodeConditionForLone(name)
 		})
 	case it.Allocation != nil && len(reported) > 0:
 		s.nodeSet, s.unproven = *x.nodeSetOf(it, all, false), len(all) != len(reported)
-	case it.Allocation != nil && slices.ContainsFunc(it.pool.slice, func(node string) bool { return x.NodeNames()[node] }):
+	case it.Allocation != nil && slices.ContainsFunc(it.pool.Slice, func(node string) bool { return x.NodeNames()[node] }):
 		s.nodeSet = *x.nodeSetOf(it, all, false)
 	default:
 		s.nodeSet = *x.nodeSetOf(it, slices.DeleteFunc(all, func(name string) bool {
@@ -172,20 +174,20 @@ func (x *judging) couldRun(it *Item, bound boundPod, mentions []mention) sandbox
 }
 
 // reportingNodes are the nodes whose last report has the sandbox, but not as ended.
-func reportingNodes(mentions []mention) (nodes []string) {
+func reportingNodes(mentions []facts.Mention) (nodes []string) {
 	for i := range mentions {
-		if g := &mentions[i]; g.kind != ofGone {
-			nodes = append(nodes, g.report.Name)
+		if g := &mentions[i]; g.Kind != facts.OfGone {
+			nodes = append(nodes, g.Report.Name)
 		}
 	}
-	return sortedUnique(nodes)
+	return facts.SortedUnique(nodes)
 }
 
 // mustReportAgain are the nodes whose expired reports have the sandbox, also as one that has ended. Only a node that is
 // proven dead need not report that again.
-func (x *judging) mustReportAgain(mentions []mention) (nodes []string) {
+func (x *judging) mustReportAgain(mentions []facts.Mention) (nodes []string) {
 	for i := range mentions {
-		if r := mentions[i].report; !r.IsFresh(x.Now()) && !x.hasEndedWithNode(r) {
+		if r := mentions[i].Report; !r.IsFresh(x.Now()) && !x.HasEndedWithNode(r) {
 			nodes = append(nodes, r.Name)
 		}
 	}
@@ -199,9 +201,9 @@ func (x *judging) knownNodes(it *Item, pod *podstate.Pod) []string {
 	if pod != nil && pod.Node != "" {
 		nodes = append(nodes, pod.Node)
 	}
-	for _, c := range x.podsAt(it.Address()) {
-		if c.pod.Node != "" && it.mayBeOn(c.nad) {
-			nodes = append(nodes, c.pod.Node)
+	for _, c := range x.PodsAt(it.Address()) {
+		if c.Pod.Node != "" && it.mayBeOn(c.NAD) {
+			nodes = append(nodes, c.Pod.Node)
 		}
 	}
 	return nodes
@@ -235,7 +237,7 @@ func (j *Judgement) NotRenewedSince(fenced time.Time) (nodes []string) {
 		renewed[r.Name] = !r.ConfirmedAt.Before(fenced.Add(DELTimeout))
 	}
 	for node, state := range j.Nodes {
-		if state != NodeDeadOrMissing && !renewed[node] {
+		if state != facts.NodeDeadOrMissing && !renewed[node] {
 			nodes = append(nodes, node)
 		}
 	}

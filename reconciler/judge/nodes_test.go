@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -15,23 +16,16 @@ import (
 
 func nodesIn(t *testing.T, parts ...Part) []string {
 	t.Helper()
-	return AllocationOf(t, Judged(Observe(parts...), judge.Policy{}), "10.0.0.5").Evidence().Nodes
+	return AllocationOf(t, Judged(Observe(parts...), facts.Policy{}), "10.0.0.5").Evidence().Nodes
 }
 
 // afterPassOver puts what an earlier pass, an hour ago, saw into the past.
 func afterPassOver(parts ...Part) Part {
 	return func(o *Observed) {
 		before := Observe(append([]Part{At(Now.Add(-time.Hour))}, parts...)...)
-		o.Past = reconciler.Known{}.After(Judged(before, judge.Policy{}).Judgement)
+		o.Past = reconciler.Known{}.After(Judged(before, facts.Policy{}).Judgement)
 	}
 }
-
-// sliced is the definition of a network that is cut into slices.
-func sliced(network string) Part {
-	return NAD("sliced"+network, WhereaboutsConfig("10.0.0.0/24", network, `"node_slice_size":"/28"`))
-}
-
-var threeNodes = All(Node("worker-1"), Node("worker-2"), Node("worker-3"))
 
 func TestTheNodeThatCouldRunIt(t *testing.T) {
 	slice := func(name string) Part { return Pool(name, "10.0.0.0/28", UsualAllocation) }
@@ -42,69 +36,72 @@ func TestTheNodeThatCouldRunIt(t *testing.T) {
 		parts []Part
 	}{
 		{"the one whose last report has the id, a stale one included", []string{"worker-2"},
-			[]Part{UsualPool, threeNodes, FreshReport("worker-1"), StaleReport("worker-2", Sandbox("box-1", UsualUID)),
+			[]Part{UsualPool, ThreeNodes(), FreshReport("worker-1"), StaleReport("worker-2", Sandbox("box-1", UsualUID)),
 				FreshReport("worker-3")}},
 		{"that one, even where the pool is another node's slice", []string{"worker-2"},
-			[]Part{slice("worker-1-10.0.0.0-28"), threeNodes, FreshReport("worker-1"), StaleReport("worker-2",
+			[]Part{slice("worker-1-10.0.0.0-28"), ThreeNodes(), FreshReport("worker-1"), StaleReport("worker-2",
 				Sandbox("box-1", UsualUID))}},
 		{"that one, and where the pod carries the address", []string{"worker-1", "worker-2"},
-			[]Part{UsualPool, UsualPod(Carrying("10.0.0.5")), threeNodes, StaleReport("worker-2", Sandbox("box-1", UsualUID)),
+			[]Part{UsualPool, UsualPod(Carrying("10.0.0.5")), ThreeNodes(), StaleReport("worker-2", Sandbox("box-1", UsualUID)),
 				FreshReport("worker-1")}},
-		{"the node of the slice, by a definition", []string{"worker-2"}, []Part{slice("worker-2-10.0.0.0-28"), sliced(""),
-			threeNodes, FreshReport("worker-1")}},
+		{"the node of the slice, by a definition", []string{"worker-2"}, []Part{slice("worker-2-10.0.0.0-28"), Sliced(""),
+			ThreeNodes(), FreshReport("worker-1")}},
 		{"every node, where only the pool's name looks like a slice's", []string{"worker-1", "worker-2", "worker-3"},
-			[]Part{slice("worker-2-10.0.0.0-28"), threeNodes, FreshReport("worker-1")}},
+			[]Part{slice("worker-2-10.0.0.0-28"), ThreeNodes(), FreshReport("worker-1")}},
 		{"every node, where the definition is of another network", []string{"worker-1", "worker-2", "worker-3"},
-			[]Part{slice("worker-2-10.0.0.0-28"), sliced("red"), threeNodes, FreshReport("worker-1")}},
+			[]Part{slice("worker-2-10.0.0.0-28"), Sliced("red"), ThreeNodes(), FreshReport("worker-1")}},
 		{"the node of the slice of a named network", []string{"worker-2"}, []Part{slice("red-worker-2-10.0.0.0-28"),
-			sliced("red"), threeNodes, FreshReport("worker-1")}},
+			Sliced("red"), ThreeNodes(), FreshReport("worker-1")}},
 		{"every node whose name fits the slice's, by two definitions", []string{"a-b", "b"},
-			[]Part{slice("a-b-10.0.0.0-28"), sliced(""), sliced("a"), Node("a-b"), Node("b"), Node("c"), FreshReport("c")}},
+			[]Part{slice("a-b-10.0.0.0-28"), Sliced(""), Sliced("a"), Node("a-b"), Node("b"), Node("c"), FreshReport("c")}},
 		{"the node of the slice, and where the pod carries the address", []string{"worker-1", "worker-2"},
-			[]Part{slice("worker-2-10.0.0.0-28"), sliced(""), UsualPod(Carrying("10.0.0.5")), threeNodes,
+			[]Part{slice("worker-2-10.0.0.0-28"), Sliced(""), UsualPod(Carrying("10.0.0.5")), ThreeNodes(),
 				FreshReport("worker-1")}},
 		{"every node, and the slice's, where that has no Node object any more",
 			[]string{"worker-1", "worker-2", "worker-3", "worker-9"},
-			[]Part{slice("worker-9-10.0.0.0-28"), sliced(""), threeNodes, FreshReport("worker-1")}},
+			[]Part{slice("worker-9-10.0.0.0-28"), Sliced(""), ThreeNodes(), FreshReport("worker-1")}},
 		{"the slice's node by its report, where there are no Node objects", []string{"worker-2"},
-			[]Part{slice("worker-2-10.0.0.0-28"), sliced(""), FreshReport("worker-1"), StaleReport("worker-2"),
+			[]Part{slice("worker-2-10.0.0.0-28"), Sliced(""), FreshReport("worker-1"), StaleReport("worker-2"),
 				NodesUnknown}},
 		{"every node, and that of the pod that carries the address", []string{"win", "worker-1", "worker-2", "worker-3"},
-			[]Part{UsualPool, UsualPod(OnNode("win"), DeletedAgo(0), Carrying("10.0.0.5")), threeNodes, windows,
+			[]Part{UsualPool, UsualPod(OnNode("win"), DeletedAgo(0), Carrying("10.0.0.5")), ThreeNodes(), windows,
 				FreshReport("worker-1")}},
 		{"every node, and that of the pod by that name, Pending", []string{"win", "worker-1", "worker-2", "worker-3"},
-			[]Part{UsualPool, UsualPod(OnNode("win"), Phase("Pending")), threeNodes, windows, FreshReport("worker-1")}},
+			[]Part{UsualPool, UsualPod(OnNode("win"), Phase("Pending")), ThreeNodes(), windows, FreshReport("worker-1")}},
 		{"every node, and that of another pod that carries the address", []string{"win", "worker-1", "worker-2", "worker-3"},
-			[]Part{UsualPool, Pod("web-1", OnNode("win"), Carrying("10.0.0.5")), threeNodes, windows, FreshReport("worker-1")}},
+			[]Part{UsualPool, Pod("web-1", OnNode("win"), Carrying("10.0.0.5")), ThreeNodes(), windows,
+				FreshReport("worker-1")}},
 		{"every node, and that of the pod that was there", []string{"win", "worker-1", "worker-2", "worker-3"},
-			[]Part{UsualPool, afterPassOver(UsualPool, UsualPod(OnNode("win"))), threeNodes, windows, FreshReport("worker-1")}},
+			[]Part{UsualPool, afterPassOver(UsualPool, UsualPod(OnNode("win"))), ThreeNodes(), windows,
+				FreshReport("worker-1")}},
 		{"every node, and that of the pod that was seen carrying the address", []string{"win", "worker-1", "worker-2",
 			"worker-3"},
-			[]Part{UsualPool, afterPassOver(UsualPool, All(threeNodes, FreshReport("worker-1")), Pod("web-1", OnNode("win"),
-				Carrying("10.0.0.5"))), threeNodes, windows, FreshReport("worker-1")}},
+			[]Part{UsualPool, afterPassOver(UsualPool, All(ThreeNodes(), FreshReport("worker-1")), Pod("web-1", OnNode("win"),
+				Carrying("10.0.0.5"))), ThreeNodes(), windows, FreshReport("worker-1")}},
 		{"every node, where what was seen was another allocation", []string{"worker-1", "worker-2", "worker-3"},
 			[]Part{UsualPool, afterPassOver(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-0", "net1")),
 				UsualPod(OnNode("win"), Carrying("10.0.0.5"))),
-				threeNodes, windows, FreshReport("worker-1")}},
+				ThreeNodes(), windows, FreshReport("worker-1")}},
 		{"every node, one with a report though no agent is meant to be there", []string{"win", "worker-1", "worker-2",
 			"worker-3"},
-			[]Part{UsualPool, threeNodes, windows, StaleReport("win")}},
+			[]Part{UsualPool, ThreeNodes(), windows, StaleReport("win")}},
 		{"every node, where the pod is finished: its addresses are never read", []string{"worker-1", "worker-2", "worker-3"},
-			[]Part{UsualPool, UsualPod(Phase("Failed"), Carrying("10.0.0.5")), threeNodes, FreshReport("worker-1")}},
+			[]Part{UsualPool, UsualPod(Phase("Failed"), Carrying("10.0.0.5")), ThreeNodes(), FreshReport("worker-1")}},
 		{"every node but the dead and those with no agent", []string{"worker-1"},
 			[]Part{UsualPool, Node("worker-1"), Node("dead", NotReadyFor(time.Hour), OutOfService),
 				Node("win", Label("kubernetes.io/os", "windows")), FreshReport("worker-1")}},
 		{"no node that is missing, though its last report is there", []string{"worker-1"},
 			[]Part{UsualPool, Node("worker-1"), FreshReport("worker-1"), StaleReport("worker-9")}},
 		{"not the one that names the id as gone in a stale report", []string{"worker-1", "worker-2", "worker-3"},
-			[]Part{UsualPool, threeNodes, StaleReport("worker-2", Gone("box-1", UsualUID)), FreshReport("worker-1")}},
-		{"without reports, the pod's own", []string{"worker-2"}, []Part{UsualPool, threeNodes, UsualPod(OnNode("worker-2"),
+			[]Part{UsualPool, ThreeNodes(), StaleReport("worker-2", Gone("box-1", UsualUID)), FreshReport("worker-1")}},
+		{"without reports, the pod's own", []string{"worker-2"}, []Part{UsualPool, ThreeNodes(), UsualPod(OnNode("worker-2"),
 			DeletedAgo(0))}},
-		{"without reports, the finished pod's own", []string{"worker-2"}, []Part{UsualPool, threeNodes,
+		{"without reports, the finished pod's own", []string{"worker-2"}, []Part{UsualPool, ThreeNodes(),
 			UsualPod(OnNode("worker-2"), Phase("Failed"))}},
-		{"without reports and pod, the slice's", []string{"worker-3"}, []Part{slice("worker-3-10.0.0.0-28"), sliced(""),
-			threeNodes}},
-		{"without reports and pod, every node", []string{"worker-1", "worker-2", "worker-3"}, []Part{UsualPool, threeNodes}},
+		{"without reports and pod, the slice's", []string{"worker-3"}, []Part{slice("worker-3-10.0.0.0-28"), Sliced(""),
+			ThreeNodes()}},
+		{"without reports and pod, every node", []string{"worker-1", "worker-2", "worker-3"},
+			[]Part{UsualPool, ThreeNodes()}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			if got := nodesIn(t, c.parts...); !slices.Equal(got, c.want) {
@@ -117,7 +114,7 @@ func TestTheNodeThatCouldRunIt(t *testing.T) {
 // What several nodes together prove: all of them must be known.
 func TestSeveralNodesThatCouldRunIt(t *testing.T) {
 	// a-b's, or b's in network "a"
-	slice := All(Pool("a-b-10.0.0.0-28", "10.0.0.0/28", UsualAllocation), sliced(""), sliced("a"))
+	slice := All(Pool("a-b-10.0.0.0-28", "10.0.0.0/28", UsualAllocation), Sliced(""), Sliced("a"))
 	dead := func(name string) Part { return Node(name, NotReadyFor(time.Hour), OutOfService) }
 	for _, c := range []stateCase{
 		{"both have fresh reports", judge.Absent, []Part{Node("a-b"), Node("b"), FreshReport("a-b"), FreshReport("b")}},
@@ -133,7 +130,7 @@ func TestSeveralNodesThatCouldRunIt(t *testing.T) {
 		{"one has no Node object, the other is dead", judge.NodeMissing, []Part{dead("b"), StaleReport("b")}},
 	} {
 		t.Run(c.says+": "+c.want.String(), func(t *testing.T) {
-			it := AllocationOf(t, Judged(Observe(append([]Part{slice}, c.parts...)...), judge.Policy{}), "10.0.0.5")
+			it := AllocationOf(t, Judged(Observe(append([]Part{slice}, c.parts...)...), facts.Policy{}), "10.0.0.5")
 			if it.Evidence().Sandbox != c.want {
 				t.Errorf("got %s", it.Evidence().Sandbox)
 			}
@@ -142,10 +139,10 @@ func TestSeveralNodesThatCouldRunIt(t *testing.T) {
 	t.Run("one is expired, and the definition of its slice was deleted: NoFreshReport", func(t *testing.T) {
 		pool := Pool("a-b-10.0.0.0-28", "10.0.0.0/28", UsualAllocation)
 		for node, c := range map[string][]Part{
-			"b":   {sliced(""), FreshReport("a-b"), StaleReport("b")},
-			"a-b": {sliced("a"), FreshReport("b"), StaleReport("a-b")},
+			"b":   {Sliced(""), FreshReport("a-b"), StaleReport("b")},
+			"a-b": {Sliced("a"), FreshReport("b"), StaleReport("a-b")},
 		} {
-			it := AllocationOf(t, Judged(Observe(append(c, pool, Node("a-b"), Node("b"))...), judge.Policy{}), "10.0.0.5")
+			it := AllocationOf(t, Judged(Observe(append(c, pool, Node("a-b"), Node("b"))...), facts.Policy{}), "10.0.0.5")
 			if e := it.Evidence(); e.Sandbox != judge.NoFreshReport || !slices.Equal(e.WithoutReport, []string{node}) {
 				t.Errorf("%s: got %s without a report of %v", node, e.Sandbox, e.WithoutReport)
 			}
@@ -177,22 +174,22 @@ func TestNoPodAndNoAgents(t *testing.T) {
 		want  Ruling
 		parts []Part
 	}{
-		"all nodes are Ready": {stale, []Part{threeNodes}},
+		"all nodes are Ready": {stale, []Part{ThreeNodes()}},
 		"one of them is not Ready": {held,
-			[]Part{threeNodes, Node("worker-4", NotReadyFor(time.Minute))}},
-		"the one that is not Ready is proven dead": {stale, []Part{threeNodes, Node("worker-4", NotReadyFor(time.Hour),
+			[]Part{ThreeNodes(), Node("worker-4", NotReadyFor(time.Minute))}},
+		"the one that is not Ready is proven dead": {stale, []Part{ThreeNodes(), Node("worker-4", NotReadyFor(time.Hour),
 			OutOfService)}},
-		"the one that is not Ready runs no agent": {stale, []Part{threeNodes, Node("win", NotReadyFor(time.Hour),
+		"the one that is not Ready runs no agent": {stale, []Part{ThreeNodes(), Node("win", NotReadyFor(time.Hour),
 			Label("kubernetes.io/os", "windows"))}},
-		"the pod was seen on another node that is": {held, []Part{threeNodes, Node("worker-4", NotReadyFor(time.Hour)),
+		"the pod was seen on another node that is": {held, []Part{ThreeNodes(), Node("worker-4", NotReadyFor(time.Hour)),
 			afterPassOver(UsualPool, UsualPod(OnNode("worker-2"), Carrying("10.0.0.5")))}},
-		"the pod was seen on the node that is not": {held, []Part{threeNodes, Node("worker-4", NotReadyFor(time.Hour)),
+		"the pod was seen on the node that is not": {held, []Part{ThreeNodes(), Node("worker-4", NotReadyFor(time.Hour)),
 			afterPassOver(UsualPool, UsualPod(OnNode("worker-4"), Carrying("10.0.0.5")))}},
 		"the pod was seen on a node that is proven dead": {stale, // as for a process that has just started
-			[]Part{threeNodes, Node("worker-4", NotReadyFor(time.Hour), OutOfService),
+			[]Part{ThreeNodes(), Node("worker-4", NotReadyFor(time.Hour), OutOfService),
 				afterPassOver(UsualPool, UsualPod(OnNode("worker-4"), Carrying("10.0.0.5")))}},
 		"the pod was seen on a node that has gone away": {stale,
-			[]Part{threeNodes, afterPassOver(UsualPool, UsualPod(OnNode("worker-9"), Carrying("10.0.0.5")))}},
+			[]Part{ThreeNodes(), afterPassOver(UsualPool, UsualPod(OnNode("worker-9"), Carrying("10.0.0.5")))}},
 	} {
 		t.Run(says, func(t *testing.T) { Expect(t, c.want, append([]Part{UsualPool}, c.parts...)...) })
 	}
@@ -253,7 +250,7 @@ func TestThePodsOwnNodeIsAlwaysAsked(t *testing.T) {
 // network_name "worker-1" and the slice of worker-1 give a pool the same name.
 func TestANameNeverNarrows(t *testing.T) {
 	held := Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport)
-	oneReports := All(threeNodes, FreshReport("worker-1"), StaleReport("worker-2"), StaleReport("worker-3"))
+	oneReports := All(ThreeNodes(), FreshReport("worker-1"), StaleReport("worker-2"), StaleReport("worker-3"))
 	for _, name := range []string{"worker-1-10.0.0.0-28", "red-worker-1-10.0.0.0-28"} {
 		pool := Pool(name, "10.0.0.0/28", UsualAllocation)
 		t.Run(name+": its name alone", func(t *testing.T) {
@@ -292,19 +289,19 @@ func TestANameNeverNarrows(t *testing.T) {
 
 // The node of a slice may run on without its Node object, so what only it could run has the rules of a missing node.
 func TestNodeSlice_OfANodeWithoutNodeObject(t *testing.T) {
-	slice := All(Pool("worker-9-10.0.0.0-28", "10.0.0.0/28", UsualAllocation), sliced(""))
+	slice := All(Pool("worker-9-10.0.0.0-28", "10.0.0.0/28", UsualAllocation), Sliced(""))
 	others := All(Node("worker-1"), FreshReport("worker-1"))
 	missing := Want(judge.Stale, judge.NodeMissingReason, false, judge.NodeMissing)
 	t.Run("no report has the sandbox", func(t *testing.T) {
 		Expect(t, missing, slice, others)
-		it := AllocationOf(t, Judged(Observe(slice, others), judge.Policy{}), "10.0.0.5")
+		it := AllocationOf(t, Judged(Observe(slice, others), facts.Policy{}), "10.0.0.5")
 		if it.Evidence().OnlyOthersMissing {
 			t.Error("the node that could run it counts as another")
 		}
 	})
 	t.Run("another node reports its end", func(t *testing.T) {
 		gone := FreshReport("worker-1", Gone("box-1", UsualUID))
-		it := AllocationOf(t, Judged(Observe(slice, Node("worker-1"), gone), judge.Policy{}), "10.0.0.5")
+		it := AllocationOf(t, Judged(Observe(slice, Node("worker-1"), gone), facts.Policy{}), "10.0.0.5")
 		if e := it.Evidence(); it.Proven || !e.MissingNode || !e.Unproven {
 			t.Errorf("%v, by %+v", RulingOf(it), e)
 		}
@@ -313,7 +310,7 @@ func TestNodeSlice_OfANodeWithoutNodeObject(t *testing.T) {
 		parts := All(Pool("worker-9-10.0.0.0-28", "10.0.0.0/28", UsualAllocation), others,
 			StaleReport("worker-9", RenewedAt(Now.Add(-time.Hour))))
 		Expect(t, missing, parts)
-		it := AllocationOf(t, Judged(Observe(parts), judge.Policy{}), "10.0.0.5")
+		it := AllocationOf(t, Judged(Observe(parts), facts.Policy{}), "10.0.0.5")
 		if it.Evidence().OnlyOthersMissing {
 			t.Error("the node that could run it counts as another")
 		}
@@ -323,7 +320,7 @@ func TestNodeSlice_OfANodeWithoutNodeObject(t *testing.T) {
 			NodesUnknown)
 	})
 	t.Run("without agents", func(t *testing.T) {
-		it := AllocationOf(t, Judged(Observe(slice, Node("worker-1")), judge.Policy{}), "10.0.0.5")
+		it := AllocationOf(t, Judged(Observe(slice, Node("worker-1")), facts.Policy{}), "10.0.0.5")
 		if !it.Evidence().MissingNode {
 			t.Errorf("%v, by %+v", RulingOf(it), it.Evidence())
 		}
@@ -393,7 +390,7 @@ func TestTheNodesOfAllEarlierPodsOfTheNameAreAsked(t *testing.T) {
 			before := Observe(At(Now.Add(time.Duration(i-2)*time.Minute)), UsualPool, nodes, UsualPod(OnNode(node),
 				UID(fmt.Sprint("uid-", i))))
 			before.Past = known
-			known = known.After(Judged(before, judge.Policy{}).Judgement)
+			known = known.After(Judged(before, facts.Policy{}).Judgement)
 		}
 		o.Past = known
 	}

@@ -5,32 +5,32 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 )
 
 // taintsNote names the nodes whose out-of-service taint proves nothing because a restore of etcd may have brought it
 // back.
 func (j *Judgement) taintsNote() string {
-	nodes := j.x.doubtedTaints()
+	nodes := j.x.DoubtedTaints()
 	if len(nodes) == 0 {
 		return ""
 	}
 	return fmt.Sprintf("the out-of-service taint of %s may come from etcd's backup and proves nothing. "+
 		"If the node runs, remove the taint. If it is shut down, set the taint with another value: "+
 		"kubectl --context=CONTEXT taint --overwrite nodes %s %s=after-restore:NoExecute",
-		AtMost(nodes, namesShown), nodes[0], corev1.TaintNodeOutOfService)
+		facts.AtMost(nodes, facts.NamesShown), nodes[0], corev1.TaintNodeOutOfService)
 }
 
 // machinesNote names the nodes whose fresh report is not certainly of the machine of the Node object.
 func (j *Judgement) machinesNote() string {
 	var nodes []string
 	for _, r := range j.x.Reports() {
-		if r.IsFresh(j.x.Now()) && !j.x.isOfItsNode(r) {
+		if r.IsFresh(j.x.Now()) && !j.x.IsOfItsNode(r) {
 			nodes = append(nodes, r.Name)
 		}
 	}
@@ -40,7 +40,7 @@ func (j *Judgement) machinesNote() string {
 	}
 	return fmt.Sprintf("the reports of %s may be of another machine than the Node object, so they do not prove that a "+
 		"sandbox is absent. See the log of the agent there; it must be allowed to get its Node",
-		AtMost(nodes, namesShown))
+		facts.AtMost(nodes, facts.NamesShown))
 }
 
 // setupTime is longer than a runtime takes to list a sandbox that it sets up: containerd 5 min, CRI-O 12 min.
@@ -50,12 +50,12 @@ const setupTime = 15 * time.Minute
 // exist for all that is known. They hold the addresses that they may have until something shows their end.
 func (j *Judgement) attachmentsNote() string {
 	x := j.x
-	var unknown []*mention
+	var unknown []*facts.Mention
 	for _, r := range x.Reports() {
 		for i := range r.Attachments {
 			a := &r.Attachments[i]
-			if a.NetworkClosed == nil && x.Now().Sub(a.Since.Time) >= setupTime && !x.hasEndedWithNode(r) && !x.isObsolete(r) {
-				unknown = append(unknown, newAttachment(r, a))
+			if a.NetworkClosed == nil && x.Now().Sub(a.Since.Time) >= setupTime && !x.HasEndedWithNode(r) && !x.IsObsolete(r) {
+				unknown = append(unknown, facts.NewAttachment(r, a))
 			}
 		}
 	}
@@ -73,9 +73,9 @@ func (j *Judgement) attachmentsNote() string {
 		if len(g.Addresses) > 0 || isRecorded[g.ID] {
 			of := ""
 			if g.Name != "" {
-				of = " of " + g.pod()
+				of = " of " + g.Pod()
 			}
-			names = append(names, fmt.Sprintf("of sandbox %s%s on node %s", g.ID, of, g.report.Name))
+			names = append(names, fmt.Sprintf("of sandbox %s%s on node %s", g.ID, of, g.Report.Name))
 		}
 	}
 	if len(names) == 0 {
@@ -84,7 +84,7 @@ func (j *Judgement) attachmentsNote() string {
 	return fmt.Sprintf("addresses are held because it is unknown whether network namespaces exist: %s. The runtime does "+
 		"not list these sandboxes, and CNI cache files there have their IDs in their names. To end the hold, let the agent "+
 		"see the folder of namespaces (--netns-dir), reboot the node, or, if the sandbox does not run, remove its files",
-		AtMost(names, namesShown))
+		facts.AtMost(names, facts.NamesShown))
 }
 
 // unreadNote names the sandboxes and running pods whose addresses are unknown, so that nothing can be found on them.
@@ -93,14 +93,14 @@ func (j *Judgement) unreadNote() string {
 	var names []string
 	for _, r := range x.Reports() {
 		for i := range r.Sandboxes {
-			g := &mention{r, ofSandbox, &r.Sandboxes[i]}
-			if g.AddressesUnread && x.mayHoldAddress(g) && !x.isObsolete(r) {
-				names = append(names, fmt.Sprintf("sandbox %s of %s on node %s", g.ID, g.pod(), r.Name))
+			g := r.MentionOf(&r.Sandboxes[i])
+			if g.AddressesUnread && x.MayHoldAddress(g) && !x.IsObsolete(r) {
+				names = append(names, fmt.Sprintf("sandbox %s of %s on node %s", g.ID, g.Pod(), r.Name))
 			}
 		}
 	}
 	for _, p := range x.Base().Pods {
-		if p.MayCarryAny() || x.isUnread(p) && len(p.Networks()) > 0 {
+		if p.MayCarryAny() || x.IsUnread(p) && len(p.Networks()) > 0 {
 			names = append(names, "pod "+p.String())
 		}
 	}
@@ -109,7 +109,7 @@ func (j *Judgement) unreadNote() string {
 	}
 	slices.Sort(names)
 	return fmt.Sprintf("no CNI cache file and no readable network-status lists all addresses of %s: findings on them may "+
-		"be missed", AtMost(slices.Compact(names), namesShown))
+		"be missed", facts.AtMost(slices.Compact(names), facts.NamesShown))
 }
 
 // SelectionProblem is what is wrong with --agent-nodes: it selects no node, or not all that run pods with addresses of
@@ -119,15 +119,15 @@ func (j *Judgement) SelectionProblem() (problem string, isUseless bool) {
 	case !x.HasAgents() || !x.HasNodes():
 		return "", false
 	case !x.SelectsNodes():
-		return fmt.Sprintf("%s, so it is not known which nodes must report. The nodes have the labels %s", x.nodesUnknown(),
-			AtMost(labelsOf(x.Nodes()), namesShown)), true
+		return fmt.Sprintf("%s, so it is not known which nodes must report. The nodes have the labels %s", x.NodesUnknown(),
+			facts.AtMost(labelsOf(x.Nodes()), facts.NamesShown)), true
 	}
 	nodes := j.unselected()
 	if len(nodes) == 0 {
 		return "", false
 	}
 	return fmt.Sprintf("--agent-nodes does not select %s, and pods with addresses of pools are bound there. These nodes "+
-		"need not report whether a sandbox runs", AtMost(nodes, namesShown)), false
+		"need not report whether a sandbox runs", facts.AtMost(nodes, facts.NamesShown)), false
 }
 
 // unselected are the nodes, sorted, that need not report although pods with allocations are bound to them.
@@ -136,7 +136,7 @@ func (j *Judgement) unselected() []string {
 	for _, p := range x.Pools() {
 		for i := range p.Allocations {
 			owner := p.Allocations[i].Owner
-			if pod := x.pod(owner.Namespace, owner.Name); pod != nil && pod.Phase != podstate.Finished {
+			if pod := x.Pod(owner.Namespace, owner.Name); pod != nil && pod.Phase != podstate.Finished {
 				nodes[pod.Node] = true
 			}
 		}
@@ -144,7 +144,7 @@ func (j *Judgement) unselected() []string {
 	for _, name := range x.AgentNodes() {
 		delete(nodes, name)
 	}
-	maps.DeleteFunc(nodes, func(name string, _ bool) bool { return x.Node(name) == nil || x.isDead(name) })
+	maps.DeleteFunc(nodes, func(name string, _ bool) bool { return x.Node(name) == nil || x.IsDead(name) })
 	return slices.Sorted(maps.Keys(nodes))
 }
 
@@ -163,19 +163,8 @@ func labelsOf(nodes map[string]*podstate.Node) []string {
 	})
 }
 
-// namesShown is how many nodes a sentence names.
-const namesShown = 10
-
-// AtMost lists the first n names and the number of the others.
-func AtMost(names []string, n int) string {
-	if len(names) <= n {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:n], ", "), len(names)-n)
-}
-
-// minForeign is from how many allocations of unknown pods another cluster is suspected.
-const minForeign = 20
+// MinForeign is from how many allocations of unknown pods another cluster is suspected.
+const MinForeign = 20
 
 func (j *Judgement) unknownPods() (n int) {
 	for _, it := range j.Allocations {
@@ -197,7 +186,7 @@ func (j *Judgement) Notes() []string {
 		notes = append(notes, "no node agent reports: releases rest on the API alone. "+
 			"A phantom pod on a Ready node"+edited+" would be judged as a leak")
 	}
-	if n := j.unknownPods(); n >= minForeign && 4*n >= j.Total {
+	if n := j.unknownPods(); n >= MinForeign && 4*n >= j.Total {
 		notes = append(notes, fmt.Sprintf("%d of %d allocations belong to pods that this cluster does not have, and "+
 			"no node reports their sandboxes. If another cluster uses the same pools, stop this reconciler: "+
 			"it would release that cluster's addresses. Sharing pools is not supported", n, j.Total))

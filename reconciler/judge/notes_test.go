@@ -13,7 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
@@ -22,7 +22,7 @@ func TestNotes_WithoutAgents(t *testing.T) {
 		false: "A phantom pod on a Ready node would be judged as a leak",
 		true:  "and an address that a user removed from a pod's network-status, would be judged as a leak",
 	} {
-		j := Judged(Observe(UsualPool, Node("worker-1")), judge.Policy{TrustNetworkStatus: trust})
+		j := Judged(Observe(UsualPool, Node("worker-1")), facts.Policy{TrustNetworkStatus: trust})
 		notes := strings.Join(j.Notes(), " ")
 		if !strings.Contains(notes, want) {
 			t.Errorf("trusted %v: %q", trust, notes)
@@ -46,7 +46,7 @@ func TestNotes_AnotherClusterOnTheSamePools(t *testing.T) {
 			}
 		}
 		j := Judged(Observe(append(parts, Pool("10.0.0.0-24", "10.0.0.0/24", allocs...), ReportingWorker())...),
-			judge.Policy{})
+			facts.Policy{})
 		if got := strings.Contains(strings.Join(j.Notes(), " "), "another cluster"); got != c.want {
 			t.Errorf("%d of %d are unknown: said %v", c.unknown, c.unknown+c.known, got)
 		}
@@ -82,7 +82,7 @@ func TestNotes_SelectorOfAgents(t *testing.T) {
 				"worker-07, worker-08, worker-09 and 2 more, and pods with addresses of pools are bound there"},
 	} {
 		parts := append([]Part{UsualPool, UsualPod(Carrying("10.0.0.5"))}, c.parts...)
-		j := Judged(Observe(parts...), judge.Policy{AgentNodes: c.selector})
+		j := Judged(Observe(parts...), facts.Policy{AgentNodes: c.selector})
 		var found []string
 		for _, note := range j.Notes() {
 			if strings.Contains(note, "--agent-nodes") {
@@ -171,7 +171,7 @@ func TestNotes_AttachmentsWhoseNetworkIsUnknown(t *testing.T) {
 		"its node is proven dead": {"", []Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService),
 			StaleReport("worker-1", Attachment("box-1", UsualUID, time.Hour, nil))}},
 	} {
-		notes := strings.Join(Judged(Observe(append(c.parts, UsualPool)...), judge.Policy{}).Notes(), " ")
+		notes := strings.Join(Judged(Observe(append(c.parts, UsualPool)...), facts.Policy{}).Notes(), " ")
 		isNoted := strings.Contains(notes, "network namespaces exist")
 		if isNoted != (c.want != "") || !strings.Contains(notes, c.want) {
 			t.Errorf("%s: %q", says, notes)
@@ -187,8 +187,8 @@ func TestNotes_UnreadAddresses(t *testing.T) {
 		parts []Part
 	}{
 		"a sandbox": {"of sandbox box-1 of default/web-0 on node worker-1:",
-			[]Part{ReportingWorker(Sandbox("box-1", UsualUID, unread))}},
-		"a sandbox that has ended": {"", []Part{ReportingWorker(Sandbox("box-1", UsualUID, unread, NotReady(Closed)))}},
+			[]Part{ReportingWorker(Sandbox("box-1", UsualUID, Unread))}},
+		"a sandbox that has ended": {"", []Part{ReportingWorker(Sandbox("box-1", UsualUID, Unread, NotReady(Closed)))}},
 		"a pod": {"of pod default/web-0:",
 			[]Part{NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), Node("worker-1"), requesting}},
 		"a pod whose definition does not exist": {"of pod default/web-0:", []Part{Node("worker-1"), requesting}},
@@ -196,7 +196,7 @@ func TestNotes_UnreadAddresses(t *testing.T) {
 		"none": {"",
 			[]Part{ReportingWorker(Sandbox("box-1", UsualUID)), UsualPod(Carrying("10.0.0.5"))}},
 	} {
-		notes := strings.Join(Judged(Observe(c.parts...), judge.Policy{}).Notes(), " ")
+		notes := strings.Join(Judged(Observe(c.parts...), facts.Policy{}).Notes(), " ")
 		isNoted := strings.Contains(notes, "findings on them may be missed")
 		if isNoted != (c.want != "") || !strings.Contains(notes, c.want) {
 			t.Errorf("%s: %q", says, notes)

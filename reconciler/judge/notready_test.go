@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -50,7 +52,7 @@ func TestFindings_NodeNotReady(t *testing.T) {
 			Node("worker-2", NotReadyFor(time.Hour))}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
-			found := FindingsOf(judge.NodeNotReady, append([]Part{two}, c.parts...)...)
+			found := FindingsOf(findings.NodeNotReady, append([]Part{two}, c.parts...)...)
 			if len(c.want) == 0 && len(found) != 0 || len(c.want) > 0 && len(found) != 1 {
 				t.Fatalf("got %+v", found)
 			}
@@ -94,11 +96,11 @@ func TestAGonePodThatWasObservedElsewhereIsNotHeldByAnotherNode(t *testing.T) {
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			o := Observe(append([]Part{UsualPool}, c.parts...)...)
-			first := RulingOf(AllocationOf(t, Judged(o, judge.Policy{}), "10.0.0.5")) // the pass that finds it gone
+			first := RulingOf(AllocationOf(t, Judged(o, facts.Policy{}), "10.0.0.5")) // the pass that finds it gone
 			if known, isKnown := o.Past.(reconciler.Known); isKnown {
-				o.Past = known.After(Judged(o, judge.Policy{}).Judgement)
+				o.Past = known.After(Judged(o, facts.Policy{}).Judgement)
 			}
-			if got := RulingOf(AllocationOf(t, Judged(o, judge.Policy{}), "10.0.0.5")); got != c.want || first != c.want {
+			if got := RulingOf(AllocationOf(t, Judged(o, facts.Policy{}), "10.0.0.5")); got != c.want || first != c.want {
 				t.Errorf("got %v and then %v, want %v", first, got, c.want)
 			}
 		})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -111,7 +112,7 @@ func TestADeadNodeDoesNotSpeakForAnother(t *testing.T) {
 			"expired, of a missing node":           expired,
 		} {
 			t.Run(mention+", by a report that is "+other, func(t *testing.T) {
-				it := AllocationOf(t, Judged(Observe(dead, part), judge.Policy{}), "10.0.0.5")
+				it := AllocationOf(t, Judged(Observe(dead, part), facts.Policy{}), "10.0.0.5")
 				if it.Proven || it.Verdict == judge.Stale && it.Reason != judge.NodeMissingReason {
 					t.Errorf("%v\nit says: %s", RulingOf(it), it.Message())
 				}
@@ -141,7 +142,7 @@ func TestOneNodeDoesNotSpeakForThePodOfAnother(t *testing.T) {
 			})
 			t.Run(word+", and the node of the pod, which is "+phase+", has a fresh report", func(t *testing.T) {
 				it := AllocationOf(t, Judged(Observe(UsualPool, first, pod, Node("worker-2"), FreshReport("worker-2")),
-					judge.Policy{}), "10.0.0.5")
+					facts.Policy{}), "10.0.0.5")
 				if it.Proven {
 					t.Errorf("%v\nit says: %s", RulingOf(it), it.Message())
 				}
@@ -201,11 +202,11 @@ func TestTheRowNamesTheCauseWhereSeveralHoldForOneReason(t *testing.T) {
 		"not-ready-elsewhere": elsewhere,
 		"not-ready":           All(UsualPool, ReportingWorker(Sandbox("box-1", UsualUID, NotReady(nil)))),
 		"claimed-unread": All(UsualPool, Node("worker-1"), FreshReport("worker-1", Gone("box-1", UsualUID),
-			Sandbox("box-9", "uid-9", OfPod("web-1"), unread))),
+			Sandbox("box-9", "uid-9", OfPod("web-1"), Unread))),
 		"claimed": All(UsualPool, Node("worker-1"), FreshReport("worker-1", Gone("box-1", UsualUID), Sandbox("box-9", "uid-9",
 			OfPod("web-1"), WithAddress("10.0.0.5", "")))),
 	} {
-		if it := AllocationOf(t, Judged(Observe(parts), judge.Policy{}), "10.0.0.5"); it.RuleID() != row {
+		if it := AllocationOf(t, Judged(Observe(parts), facts.Policy{}), "10.0.0.5"); it.RuleID() != row {
 			t.Errorf("row %s holds it, want %s: %s", it.RuleID(), row, it.Message())
 		}
 	}
@@ -219,7 +220,7 @@ func TestAReportOfAnotherMachineSaysWhatItListsAndNoMore(t *testing.T) {
 		"nothing":         {FreshReport("worker-1"), judge.Held},
 		"that it is gone": {FreshReport("worker-1", Gone("box-1", UsualUID)), judge.Stale},
 	} {
-		j := Judged(Observe(UsualPool, Node("worker-1", OnMachine(MachineOf("another"))), c.report), judge.Policy{})
+		j := Judged(Observe(UsualPool, Node("worker-1", OnMachine(MachineOf("another"))), c.report), facts.Policy{})
 		if len(j.Allocations) != 1 || j.Allocations[0].Verdict != c.want {
 			t.Errorf("it says %s: %v, want one that is %s", says, Describe(j.Judgement), c.want)
 		}
@@ -253,7 +254,7 @@ func TestAReportOfAnUnknownMachineProvesNoAbsence(t *testing.T) {
 		t.Run(says, func(t *testing.T) {
 			of := func(r *podstate.Report) { r.BootID, r.Machine = c.reportBoot, c.report }
 			node := Node("worker-1", Booted(c.nodeBoot), OnMachine(c.node))
-			j := Judged(Observe(UsualPool, node, FreshReport("worker-1", of)), judge.Policy{})
+			j := Judged(Observe(UsualPool, node, FreshReport("worker-1", of)), facts.Policy{})
 			it := AllocationOf(t, j, "10.0.0.5")
 			if (it.Verdict == judge.Stale) != c.want {
 				t.Errorf("%v\nit says: %s", RulingOf(it), it.Message())
@@ -269,7 +270,7 @@ func TestAReportOfAnUnknownMachineProvesNoAbsence(t *testing.T) {
 }
 
 func TestWithoutNodeObjectsNoReportProvesAbsence(t *testing.T) {
-	j := Judged(Observe(UsualPool, FreshReport("worker-1")), judge.Policy{})
+	j := Judged(Observe(UsualPool, FreshReport("worker-1")), facts.Policy{})
 	it := AllocationOf(t, j, "10.0.0.5")
 	if it.Verdict != judge.Held || !strings.Contains(fmt.Sprint(j.Notes()), "the list of nodes is empty") {
 		t.Errorf("%v, notes %v", RulingOf(it), j.Notes())
@@ -291,7 +292,7 @@ func TestAMachineThatReplacedAnotherMayRunWhatNoReportHas(t *testing.T) {
 // As for allocations: the sandbox may be one of the new machine.
 func TestAMachineThatReplacedAnotherMayRunWhatAReservationAloneIsFor(t *testing.T) {
 	j := Judged(Observe(Pool("10.0.0.0-24", "10.0.0.0/24"), Reservation("10.0.0.5", "default/web-0", time.Hour),
-		ReplacedMachine()), judge.Policy{})
+		ReplacedMachine()), facts.Policy{})
 	if it := ReservationOf(t, j, "10.0.0.5"); it.Verdict == judge.Stale {
 		t.Errorf("%v\nit says: %s", RulingOf(it), it.Message())
 	}
@@ -310,7 +311,7 @@ func TestAPodThatClaimedTheAddressAndIsGoneDoesNotHoldWhatHasEnded(t *testing.T)
 	base := All(UsualPool, Node("worker-1"), Node("win", Label("kubernetes.io/os", "windows")), FreshReport("worker-1",
 		Gone("box-1", UsualUID)))
 	it := AllocationOf(t, Judged(Observe(base, afterPassOver(base, Pod("tenant", UID("uid-9"), OnNode("win"),
-		Carrying("10.0.0.5")))), judge.Policy{}), "10.0.0.5")
+		Carrying("10.0.0.5")))), facts.Policy{}), "10.0.0.5")
 	if it.Verdict != judge.Stale {
 		t.Errorf("%v\nit says: %s", RulingOf(it), it.Message())
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -35,13 +36,13 @@ func TestOverride_EachRow(t *testing.T) {
 						return
 					}
 					asserted := Observe(UsualPool, p.pod, b.parts, Asserted(usual, r.reason))
-					it := AllocationOf(t, Judged(asserted, judge.Policy{}), "10.0.0.5")
+					it := AllocationOf(t, Judged(asserted, facts.Policy{}), "10.0.0.5")
 					if !strings.Contains(it.Message(), "a person asserts") || !strings.Contains(it.Rule(), "overridden") {
 						t.Errorf("it does not say that it is asserted: %s; %s", it.Message(), it.Rule())
 					}
 					claimed := Observe(UsualPool, p.pod, b.parts, Pod("web-1", OnNode("worker-3"), Carrying("10.0.0.5")),
 						Asserted(usual, r.reason))
-					if it := AllocationOf(t, Judged(claimed, judge.Policy{}), "10.0.0.5"); it.Verdict != judge.Held {
+					if it := AllocationOf(t, Judged(claimed, facts.Policy{}), "10.0.0.5"); it.Verdict != judge.Held {
 						t.Errorf("another pod carries the address: %s, %s", it.Verdict, it.Reason)
 					}
 				})
@@ -53,16 +54,16 @@ func TestOverride_EachRow(t *testing.T) {
 func TestOverride_ReservationAlone(t *testing.T) {
 	parts := All(Pool("10.0.0.0-24", "10.0.0.0/24"), Node("worker-1"), StaleReport("worker-1"),
 		Reservation("10.0.0.5", "default/web-0", LongAgo))
-	held := Judged(Observe(parts), judge.Policy{}).Reservations[0]
+	held := Judged(Observe(parts), facts.Policy{}).Reservations[0]
 	if held.Verdict != judge.Held || held.Reason != judge.NoFreshReportReason || !held.CanBeOverridden() {
 		t.Fatalf("it is %s, %s", held.Verdict, held.Reason)
 	}
 	asserted := Asserted(held.ID(), judge.NoFreshReportReason)
-	if it := Judged(Observe(parts, asserted), judge.Policy{}).Reservations[0]; it.Verdict != judge.Stale || it.Proven {
+	if it := Judged(Observe(parts, asserted), facts.Policy{}).Reservations[0]; it.Verdict != judge.Stale || it.Proven {
 		t.Errorf("overridden it is %s, %s, proven: %v", it.Verdict, it.Reason, it.Proven)
 	}
 	recreated := All(parts, func(o *Observed) { o.Reservations.Or(nil)[0].UID = "another" })
-	if it := Judged(Observe(recreated, asserted), judge.Policy{}).Reservations[0]; it.Verdict != judge.Held {
+	if it := Judged(Observe(recreated, asserted), facts.Policy{}).Reservations[0]; it.Verdict != judge.Held {
 		t.Errorf("another reservation of the name is %s, %s", it.Verdict, it.Reason)
 	}
 }

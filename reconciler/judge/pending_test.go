@@ -12,6 +12,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -52,13 +53,13 @@ func TestVerdict_PendingWithItsNetwork(t *testing.T) {
 		{"an address of the running sandbox cannot be read", kept, []Part{UsualPool, isPending,
 			ReportingWorker(gone, Sandbox("box-2", UsualUID, WithAddress("nonsense", "")))}},
 		{"the running sandbox may have more addresses", kept, []Part{two("net1"), isPending,
-			ReportingWorker(gone, Sandbox("box-2", UsualUID, WithAddress("10.0.0.6", ""), unread))}},
+			ReportingWorker(gone, Sandbox("box-2", UsualUID, WithAddress("10.0.0.6", ""), Unread))}},
 		{"the running sandbox has the interface without a known address", kept, []Part{two("net1"), isPending,
 			ReportingWorker(gone, Sandbox("box-2", UsualUID, WithAddress("10.1.0.6", ""), func(b *v1alpha1.Sandbox) {
 				b.Addresses[0].IfName, b.Interfaces = "net2", []string{"eth0", "net1"}
 			}))}},
 		{"the addresses of the running sandbox are unknown", kept, []Part{two("net1"), isPending,
-			ReportingWorker(gone, Sandbox("box-2", UsualUID, unread))}},
+			ReportingWorker(gone, Sandbox("box-2", UsualUID, Unread))}},
 		{"the running sandbox has no addresses, and no allocation", kept, []Part{UsualPool, isPending,
 			ReportingWorker(gone, Sandbox("box-2", UsualUID))}},
 		{"the network-status has the address", kept, []Part{two("net1"), UsualPod(Phase("Pending"), Carrying("10.0.0.5")),
@@ -66,7 +67,7 @@ func TestVerdict_PendingWithItsNetwork(t *testing.T) {
 		{"another sandbox that is not closed has the address", kept, []Part{two("net1"), isPending, ReportingWorker(gone,
 			runs, Sandbox("box-3", UsualUID, NotReady(Open), WithAddress("10.0.0.5", "")))}},
 		{"another sandbox that is not closed is unread", kept, []Part{two("net1"), isPending, ReportingWorker(gone, runs,
-			Sandbox("box-3", UsualUID, NotReady(nil), unread))}},
+			Sandbox("box-3", UsualUID, NotReady(nil), Unread))}},
 		{"an ADD of the pod is in progress", kept, []Part{two("net1"), isPending, ReportingWorker(gone, runs,
 			Attachment("box-3", UsualUID, time.Minute, nil))}},
 		{"an ADD that names no pod is in progress", kept, []Part{two("net1"), isPending, ReportingWorker(gone, runs,
@@ -116,7 +117,7 @@ func TestVerdict_PendingWithItsNetwork(t *testing.T) {
 			ReportingWorker(Sandbox("box-2", UsualUID, WithAddress("10.0.0.5", "")))}},
 		{"Absent, and a sandbox of the pod may carry the address", claimed, []Part{UsualPool,
 			NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), UsualPod(Phase("Pending"), NoNetworkStatus, Requesting("wb")),
-			ReportingWorker(Sandbox("box-2", UsualUID, unread))}},
+			ReportingWorker(Sandbox("box-2", UsualUID, Unread))}},
 		{"Absent, but for a closed attachment, and the pod carries the address", claimed, []Part{UsualPool,
 			UsualPod(Phase("Pending"), Carrying("10.0.0.5")),
 			ReportingWorker(Attachment("box-1", UsualUID, time.Hour, Closed))}},
@@ -185,7 +186,7 @@ func TestFindings_PendingLeak(t *testing.T) {
 		allocs, ended = append(allocs, Alloc(fmt.Sprint(i+1), "default/web-0", id, "")), append(ended, Gone(id, UsualUID))
 	}
 	pool := Pool("10.0.0.0-24", "10.0.0.0/24", allocs...)
-	found := FindingsOf(judge.PendingLeak, pool, UsualPod(Phase("Pending")), ReportingWorker(ended...))
+	found := FindingsOf(findings.PendingLeak, pool, UsualPod(Phase("Pending")), ReportingWorker(ended...))
 	if len(found) != 1 || found[0].IP != "10.0.0.1,10.0.0.2,10.0.0.3" || found[0].Node != "worker-1" ||
 		!slices.Equal(found[0].Pods, []string{"default/web-0"}) ||
 		!strings.HasPrefix(found[0].Message, "default/web-0 is Pending and has 3 allocations in pool kube-system/") {
@@ -198,7 +199,7 @@ func TestFindings_PendingLeak(t *testing.T) {
 			ReportingWorker(ended[0], ended[1], Sandbox("box-2", UsualUID))},
 		"there is no report": {pool, UsualPod(Phase("Pending")), Node("worker-1")},
 	} {
-		if found := FindingsOf(judge.PendingLeak, parts...); len(found) != 0 {
+		if found := FindingsOf(findings.PendingLeak, parts...); len(found) != 0 {
 			t.Errorf("%s: got %+v", says, found)
 		}
 	}

@@ -15,6 +15,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -25,51 +27,51 @@ const maxRemovals = 20_000
 // exceptions are the removals that may release an address or hide a finding, each with the sentence that safety.md has.
 // A removal of another kind, or with another outcome, may not.
 func exceptions() []exception {
-	isOf := func(h *harm, source judge.SourceName, what ...string) bool {
+	isOf := func(h *harm, source facts.SourceName, what ...string) bool {
 		return h.removal.Source == source && slices.Contains(what, h.removal.What)
 	}
-	ofReport := func(h *harm) bool { return h.removal.Source == judge.SourceReports && h.removal.What != "forbidden" }
+	ofReport := func(h *harm) bool { return h.removal.Source == facts.SourceReports && h.removal.What != "forbidden" }
 	return []exception{
 		{"A Node object that somebody deletes is believed to be gone, and so is what only its report showed.",
 			func(h *harm) bool {
-				return isOf(h, judge.SourceNodes, "object") || ofReport(h) && (h.node() == nil || h.evidence().MissingNode)
+				return isOf(h, facts.SourceNodes, "object") || ofReport(h) && (h.node() == nil || h.evidence().MissingNode)
 			},
-			func(h *harm) bool { return isOf(h, judge.SourceNodes, "object") || ofReport(h) && h.node() == nil }},
+			func(h *harm) bool { return isOf(h, facts.SourceNodes, "object") || ofReport(h) && h.node() == nil }},
 		{"A node that an operator takes out of service, or that `--unreachable-node-timeout` gives up, needs no report.",
 			func(h *harm) bool {
 				e, n := h.evidence(), h.node()
 				return e.Sandbox == judge.NodeDead || e.UnreachableTimedOut || n != nil && n.IsDead() &&
-					(h.removal.Source == judge.SourceReports || isOf(h, judge.SourceNodes, "condition Ready"))
+					(h.removal.Source == facts.SourceReports || isOf(h, facts.SourceNodes, "condition Ready"))
 			},
 			func(h *harm) bool { return ofReport(h) && h.node() != nil && h.node().IsDead() }},
 		{"An address is released if kubelet reported that every container of a pod on its node stopped, unless a report " +
 			"that was renewed since then shows its sandbox.",
 			func(h *harm) bool {
-				return h.item.RuleID() == "finished-without-report" && (isOf(h, judge.SourceLeases, "forbidden") ||
-					isOf(h, judge.SourceReports, "forbidden", "object", "content", "confirmation", "sandbox",
+				return h.item.RuleID() == "finished-without-report" && (isOf(h, facts.SourceLeases, "forbidden") ||
+					isOf(h, facts.SourceReports, "forbidden", "object", "content", "confirmation", "sandbox",
 						"attachment"))
 			}, nil},
 		{"A Node that loses a label which excluded it from `--agent-nodes` counts by its fresh report.",
-			func(h *harm) bool { return isOf(h, judge.SourceNodes, "labels") && h.was.Reason == judge.NodesUnknown }, nil},
+			func(h *harm) bool { return isOf(h, facts.SourceNodes, "labels") && h.was.Reason == judge.NodesUnknown }, nil},
 		{"An empty list of nodes is believed if no pod is bound to a node and no report exists.",
-			func(h *harm) bool { return isOf(h, judge.SourceNodes, "all") }, nil},
+			func(h *harm) bool { return isOf(h, facts.SourceNodes, "all") }, nil},
 		{"What only a deleted, edited or unreadable report showed is decided by other reports, by the pod, and by the " +
 			"node whose slice the pool is. A node that `--agent-nodes` does not select then need not report.",
 			func(h *harm) bool {
-				return isOf(h, judge.SourceReports, "object", "content", "sandbox", "attachment") &&
+				return isOf(h, facts.SourceReports, "object", "content", "sandbox", "attachment") &&
 					(h.was.Reason == judge.ClaimedByOther || h.isReportedElsewhere() || h.isOfSlice() || !h.mustReport())
 			},
 			func(h *harm) bool {
-				return isOf(h, judge.SourceReports, "object", "sandbox", "attachment") && !h.mustReport()
+				return isOf(h, facts.SourceReports, "object", "sandbox", "attachment") && !h.mustReport()
 			}},
 		{"What is edited out of a report is not found for a minute. Then its node has no fresh report, which is a finding.",
 			nil,
 			func(h *harm) bool {
-				return isOf(h, judge.SourceReports, "confirmation", "sandbox", "attachment") && h.isRenewed()
+				return isOf(h, facts.SourceReports, "confirmation", "sandbox", "attachment") && h.isRenewed()
 			}},
 		{"If CNI cache files are lost, the sandbox counts by its pod's network-status, or by the ranges of the pod's " +
 			"definitions.",
-			func(h *harm) bool { return isOf(h, judge.SourceReports, "addresses") && !h.mayBeOnPodOfSandbox() }, nil},
+			func(h *harm) bool { return isOf(h, facts.SourceReports, "addresses") && !h.mayBeOnPodOfSandbox() }, nil},
 		{"An address that only a network-status names is unknown if that is lost and the pod is Pending, a fresh report " +
 			"lacks it, or no definition of the pod has it in a range.",
 			func(h *harm) bool { return isOf(h, SourcePods, "network-status", "readable network-status") },
@@ -78,24 +80,24 @@ func exceptions() []exception {
 			}},
 		{"Without its definition the network of a pool is taken from the pool's name.",
 			func(h *harm) bool {
-				return isOf(h, judge.SourceDefinitions, "object", "configuration") && slices.Contains([]judge.Reason{
+				return isOf(h, facts.SourceDefinitions, "object", "configuration") && slices.Contains([]judge.Reason{
 					judge.ClaimedByOther, judge.GuestAddress, judge.GuestUnknown}, h.was.Reason)
 			},
 			func(h *harm) bool {
-				return isOf(h, judge.SourceDefinitions, "object", "configuration") && h.finding.Kind == judge.Conflict
+				return isOf(h, facts.SourceDefinitions, "object", "configuration") && h.finding.Kind == findings.Conflict
 			}},
 		{"Without its definition missing and wrong allocations and reservations of a network are not found.",
 			nil,
 			func(h *harm) bool {
-				return isOf(h, judge.SourceDefinitions, "object", "configuration") && slices.Contains([]judge.Kind{
-					judge.Unrecorded, judge.Misrecorded, judge.MissingReservation}, h.finding.Kind)
+				return isOf(h, facts.SourceDefinitions, "object", "configuration") && slices.Contains([]findings.Kind{
+					findings.Unrecorded, findings.Misrecorded, findings.MissingReservation}, h.finding.Kind)
 			}},
 		{"A sandbox whose network may exist, for all that is known, keeps its allocation, which then is neither wrong nor " +
 			"in use for certain.",
 			nil,
 			func(h *harm) bool {
-				return isOf(h, judge.SourceReports, "networkClosed") && slices.Contains([]judge.Kind{
-					judge.Misrecorded, judge.MissingReservation}, h.finding.Kind)
+				return isOf(h, facts.SourceReports, "networkClosed") && slices.Contains([]findings.Kind{
+					findings.Misrecorded, findings.MissingReservation}, h.finding.Kind)
 			}},
 	}
 }
@@ -117,11 +119,11 @@ func (e *exception) covers(h *harm) bool {
 // harm is an item that a removal made Stale, or a finding that it made vanish, with no note.
 type harm struct {
 	removal *Removal
-	item    *judge.Item    // Stale after the removal; nil for a finding
-	was     *judge.Item    // before
-	finding *judge.Finding // that has vanished
+	item    *judge.Item       // Stale after the removal; nil for a finding
+	was     *judge.Item       // before
+	finding *findings.Finding // that has vanished
 	before  *Observed
-	policy  judge.Policy
+	policy  facts.Policy
 }
 
 // isReportedElsewhere reports whether another node's report has the sandbox of the item, too.
@@ -229,7 +231,7 @@ func (h *harm) String() string {
 // harms are what a removal does to an observation that was judged before, without a note. If a whole source is unknown,
 // a note excuses no release. A finding may vanish only if a note or another finding says what is unknown. A note about
 // findings alone excuses no release.
-func harms(o *Observed, policy judge.Policy, before *judge.Assessment, r *Removal) (found []harm) {
+func harms(o *Observed, policy facts.Policy, before *findings.Assessment, r *Removal) (found []harm) {
 	after := Judged(r.From(o), policy)
 	isForbidden := r.What == "forbidden"
 	notes := newNotes(before, after)
@@ -247,11 +249,11 @@ func harms(o *Observed, policy judge.Policy, before *judge.Assessment, r *Remova
 	}
 	for i := range before.Findings {
 		f := &before.Findings[i]
-		if len(notes) > 0 || f.Kind == judge.StatusMismatch || f.IP == "" || finds(after, f) {
+		if len(notes) > 0 || f.Kind == findings.StatusMismatch || f.IP == "" || finds(after, f) {
 			continue
 		}
 		// An address that is kept for a guest or a Pending pod may be kept for another reason now.
-		isKept := f.Kind == judge.GuestAddressFinding || f.Kind == judge.PendingLeak
+		isKept := f.Kind == findings.GuestAddressFinding || f.Kind == findings.PendingLeak
 		if isForbidden || !isKept && !saysUnknown(before, after, r) {
 			found = append(found, harm{r, nil, nil, f, o, policy})
 		}
@@ -261,25 +263,25 @@ func harms(o *Observed, policy judge.Policy, before *judge.Assessment, r *Remova
 
 // saysUnknown reports whether a note on the sandbox or a finding says what is unknown after a removal. The finding is a
 // new one, or one on the node of the report.
-func saysUnknown(before, after *judge.Assessment, r *Removal) bool {
-	says := []judge.Kind{judge.NoFreshReportFinding, judge.MalformedFinding, judge.UnreadSandbox}
+func saysUnknown(before, after *findings.Assessment, r *Removal) bool {
+	says := []findings.Kind{findings.NoFreshReportFinding, findings.MalformedFinding, findings.UnreadSandbox}
 	isOn := func(note string) bool { return r.Detail != "" && strings.Contains(note, "sandbox "+r.Detail+" ") }
-	return slices.ContainsFunc(after.Notes(), isOn) || slices.ContainsFunc(after.Findings, func(f judge.Finding) bool {
+	return slices.ContainsFunc(after.Notes(), isOn) || slices.ContainsFunc(after.Findings, func(f findings.Finding) bool {
 		isNew := !slices.ContainsFunc(before.Findings, f.Is)
 		return slices.Contains(says, f.Kind) && (isNew || f.Node == r.Object)
 	})
 }
 
 // finds reports whether a judgement has a finding of the same kind about one of the addresses.
-func finds(j *judge.Assessment, like *judge.Finding) bool {
-	return slices.ContainsFunc(j.Findings, func(f judge.Finding) bool {
+func finds(j *findings.Assessment, like *findings.Finding) bool {
+	return slices.ContainsFunc(j.Findings, func(f findings.Finding) bool {
 		return f.Kind == like.Kind && slices.ContainsFunc(strings.Split(f.IP, ","), func(ip string) bool {
 			return slices.Contains(strings.Split(like.IP, ","), ip)
 		})
 	})
 }
 
-func newNotes(before, after *judge.Assessment) []string {
+func newNotes(before, after *findings.Assessment) []string {
 	notes := before.Notes()
 	return slices.DeleteFunc(after.Notes(), func(note string) bool { return slices.Contains(notes, note) })
 }

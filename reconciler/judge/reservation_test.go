@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -17,7 +18,7 @@ type decision struct {
 
 func expectReservation(t *testing.T, name string, want decision, parts ...Part) *judge.Item {
 	t.Helper()
-	it := ReservationOf(t, Judged(Observe(parts...), judge.Policy{}), name)
+	it := ReservationOf(t, Judged(Observe(parts...), facts.Policy{}), name)
 	if got := (decision{it.Verdict, it.Reason, it.Proven}); got != want {
 		t.Errorf("got  %v\nwant %v\nit says: %s", got, want, it.Message())
 	}
@@ -33,7 +34,7 @@ func TestAReservationSharesItsAllocationsVerdict(t *testing.T) {
 	for _, r := range tableRows() {
 		for _, p := range r.pods {
 			for _, b := range r.sandboxes {
-				it := ReservationOf(t, Judged(Observe(UsualPool, res, p.pod, b.parts), judge.Policy{}), "10.0.0.5")
+				it := ReservationOf(t, Judged(Observe(UsualPool, res, p.pod, b.parts), facts.Policy{}), "10.0.0.5")
 				if got, want := (decision{it.Verdict, it.Reason, it.Proven}),
 					(decision{r.verdict, r.reason, r.proven}); got != want {
 					t.Errorf("%s whose sandbox %s: got %v, want %v", p.says, b.says, got, want)
@@ -246,7 +247,7 @@ func TestAReservationThatStandsAloneIsNeverProven(t *testing.T) {
 						report.Attachments[i].Addresses = append(report.Attachments[i].Addresses, Address("10.0.0.5", ""))
 					}
 				}
-				it := ReservationOf(t, Judged(o, judge.Policy{}), "10.0.0.5")
+				it := ReservationOf(t, Judged(o, facts.Policy{}), "10.0.0.5")
 				name := fmt.Sprintf("%s whose sandbox %s", p.says, b.says)
 				if it.Proven || it.Reason == judge.NodeDeadReason || it.Reason == judge.NodeMissingReason {
 					t.Errorf("%s: %+v", name, it.Decision)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 )
 
 // RestoreState is the state of the last restore of etcd. Pods that the API has lost may still run, and only the agents
@@ -40,5 +42,5 @@ func (s *RestoreState) Text() string {
 		}
 	}
 	return fmt.Sprintf("etcd was restored at %s (%s); releases are paused until these nodes report: %s",
-		s.Date(), s.Why, AtMost(names, namesShown))
+		s.Date(), s.Why, facts.AtMost(names, facts.NamesShown))
 }

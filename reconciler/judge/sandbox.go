@@ -6,6 +6,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 )
 
 // Sandbox is what is known of the sandbox of an allocation. If several apply, the first counts.
@@ -45,7 +46,7 @@ type boundPod struct {
 }
 
 // sandboxOf is the state of an item's sandbox.
-func (x *judging) sandboxOf(it *Item, pod boundPod, mentions []mention) sandboxState {
+func (x *judging) sandboxOf(it *Item, pod boundPod, mentions []facts.Mention) sandboxState {
 	s, found := x.reportedState(it, pod.Pod, mentions)
 	switch {
 	case found && (s.Sandbox == Stopped || s.Sandbox == Gone):
@@ -59,7 +60,7 @@ func (x *judging) sandboxOf(it *Item, pod boundPod, mentions []mention) sandboxS
 }
 
 // reportedState is the first state that a fresh report has, and the UID that any report gives the ID.
-func (x *judging) reportedState(it *Item, pod *podstate.Pod, mentions []mention) (s sandboxState, found bool) {
+func (x *judging) reportedState(it *Item, pod *podstate.Pod, mentions []facts.Mention) (s sandboxState, found bool) {
 	isAllocation := it.Allocation != nil
 	for i := range mentions {
 		g := &mentions[i]
@@ -73,10 +74,10 @@ func (x *judging) reportedState(it *Item, pod *podstate.Pod, mentions []mention)
 			}
 			continue
 		}
-		nodes := g.report.node
+		nodes := g.Report.OnNode
 		if found && state == s.Sandbox { // a cloned machine reports what both had
-			if nodes = s.Nodes; !slices.Contains(nodes, g.report.Name) {
-				nodes = sortedUnique(slices.Concat(nodes, g.report.node))
+			if nodes = s.Nodes; !slices.Contains(nodes, g.Report.Name) {
+				nodes = facts.SortedUnique(slices.Concat(nodes, g.Report.OnNode))
 			}
 			s.Nodes = nodes
 		}
@@ -92,7 +93,7 @@ func (x *judging) reportedState(it *Item, pod *podstate.Pod, mentions []mention)
 
 // checkedOnOtherNodes is the end of a sandbox that one node reports, checked against other nodes that may run it.
 // Without this check, a cloned machine or one lying agent could release the address of a running sandbox.
-func (x *judging) checkedOnOtherNodes(s sandboxState, it *Item, pod boundPod, mentions []mention) sandboxState {
+func (x *judging) checkedOnOtherNodes(s sandboxState, it *Item, pod boundPod, mentions []facts.Mention) sandboxState {
 	isOther := func(node string) bool { return !slices.Contains(s.Nodes, node) }
 	c := x.contradictionTo(s.Nodes, mentions)
 	if c.by != nil {
@@ -100,16 +101,16 @@ func (x *judging) checkedOnOtherNodes(s sandboxState, it *Item, pod boundPod, me
 	}
 	others := slices.Concat(x.past.Of(it.ID()).RanOn, x.mustReportAgain(mentions))
 	if !slices.ContainsFunc(reportingNodes(mentions), isOther) {
-		others = append(others, x.mayBeSliceOf(it.pool)...) // otherwise a report says where it ran
+		others = append(others, x.MayBeSliceOf(it.pool)...) // otherwise a report says where it ran
 	}
 	if pod.Pod != nil && !(pod.phase == podstate.Finished && pod.StoppedByKubelet) && pod.Node != "" {
 		others = append(others, pod.Node)
 	}
-	others = slices.DeleteFunc(sortedUnique(others), func(node string) bool { return !isOther(node) })
+	others = slices.DeleteFunc(facts.SortedUnique(others), func(node string) bool { return !isOther(node) })
 	if len(others) == 0 {
 		return s.with(c)
 	}
-	n := x.newNodeSet(others, x.nodeCondition)
+	n := x.newNodeSet(others, x.NodeCondition)
 	isMissing := s.MissingNode || n.MissingNode
 	if n.Sandbox == NoFreshReport {
 		s.nodeSet = *n
@@ -120,8 +121,8 @@ func (x *judging) checkedOnOtherNodes(s sandboxState, it *Item, pod boundPod, me
 
 // contradiction is what nodes report against the end of a sandbox that other nodes report. The zero value is nothing.
 type contradiction struct {
-	by       *report // lists the sandbox as one that may run; nil for none
-	obsolete bool    // an obsolete report does
+	by       *facts.Report // lists the sandbox as one that may run; nil for none
+	obsolete bool          // an obsolete report does
 }
 
 // with is the state with a contradiction to it: the sandbox may run, or its end is unproven.
@@ -130,21 +131,21 @@ func (s sandboxState) with(c contradiction) sandboxState {
 		s.MissingNode, s.unproven = true, true
 	}
 	if c.by != nil {
-		s.Sandbox, s.Nodes, s.endedElsewhere = NotReady, c.by.node, true
+		s.Sandbox, s.Nodes, s.endedElsewhere = NotReady, c.by.OnNode, true
 	}
 	return s
 }
 
 // contradictionTo finds the report of another node than those that report the end of a sandbox.
-func (x *judging) contradictionTo(nodes []string, mentions []mention) (c contradiction) {
+func (x *judging) contradictionTo(nodes []string, mentions []facts.Mention) (c contradiction) {
 	for i := range mentions {
 		g := &mentions[i]
 		switch {
-		case !x.mayRun(g) || x.hasEndedWithNode(g.report) || slices.Contains(nodes, g.report.Name):
-		case x.isObsolete(g.report):
+		case !x.MayRun(g) || x.HasEndedWithNode(g.Report) || slices.Contains(nodes, g.Report.Name):
+		case x.IsObsolete(g.Report):
 			c.obsolete = true
 		default:
-			c.by = g.report
+			c.by = g.Report
 			return c
 		}
 	}
@@ -152,14 +153,14 @@ func (x *judging) contradictionTo(nodes []string, mentions []mention) (c contrad
 }
 
 // stateOf is what a mention in a fresh report proves; ok is false if it proves nothing.
-func (x *judging) stateOf(g *mention) (state Sandbox, ok bool) {
+func (x *judging) stateOf(g *facts.Mention) (state Sandbox, ok bool) {
 	switch {
-	case !g.report.IsFresh(x.Now()):
+	case !g.Report.IsFresh(x.Now()):
 		return 0, false
-	case g.kind == ofGone:
+	case g.Kind == facts.OfGone:
 		return Gone, true
-	case g.kind == ofAttachment:
-		return Attached, x.mayRun(g)
+	case g.Kind == facts.OfAttachment:
+		return Attached, x.MayRun(g)
 	case g.State == v1alpha1.SandboxReady:
 		return Ready, true
 	case g.State == v1alpha1.SandboxNotReady && podstate.IsClosed(g.NetworkClosed):

@@ -9,12 +9,13 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // stateIn judges the usual allocation, with no pod by its name, and returns what is known of its sandbox.
-func stateIn(t *testing.T, policy judge.Policy, parts ...Part) judge.Sandbox {
+func stateIn(t *testing.T, policy facts.Policy, parts ...Part) judge.Sandbox {
 	t.Helper()
 	return AllocationOf(t, Judged(Observe(append([]Part{UsualPool}, parts...)...), policy), "10.0.0.5").Evidence().Sandbox
 }
@@ -29,7 +30,7 @@ func expectStates(t *testing.T, cases []stateCase) {
 	t.Helper()
 	for _, c := range cases {
 		t.Run(c.says+": "+c.want.String(), func(t *testing.T) {
-			if got := stateIn(t, judge.Policy{}, c.parts...); got != c.want {
+			if got := stateIn(t, facts.Policy{}, c.parts...); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
@@ -169,19 +170,19 @@ func TestMissingNodes(t *testing.T) {
 
 func TestWhetherThereAreAgents(t *testing.T) {
 	sawReports := func(o *Observed) {
-		o.Past = reconciler.Known{}.After(Judged(Observe(FreshReport("worker-1")), judge.Policy{}).Judgement)
+		o.Past = reconciler.Known{}.After(Judged(Observe(FreshReport("worker-1")), facts.Policy{}).Judgement)
 	}
 	sawReportsOnce := func(o *Observed) {
 		sawReports(o)
 		for range 2 {
 			none := Observe()
 			none.Past = o.Past
-			o.Past = o.Past.(reconciler.Known).After(Judged(none, judge.Policy{}).Judgement)
+			o.Past = o.Past.(reconciler.Known).After(Judged(none, facts.Policy{}).Judgement)
 		}
 	}
 	unreadable := ReportsUnknown("forbidden")
 	sawNone := func(o *Observed) {
-		o.Past = reconciler.Known{}.After(Judged(Observe(), judge.Policy{}).Judgement)
+		o.Past = reconciler.Known{}.After(Judged(Observe(), facts.Policy{}).Judgement)
 	}
 	worker := Node("worker-1")
 	expectStates(t, []stateCase{
@@ -194,20 +195,20 @@ func TestWhetherThereAreAgents(t *testing.T) {
 		{"reports of other nodes only", judge.NoFreshReport, []Part{worker, Node("worker-2"), FreshReport("worker-2")}},
 	})
 	t.Run("agents are required and none reports: NoFreshReport", func(t *testing.T) {
-		if got := stateIn(t, judge.Policy{AgentsRequired: true}, worker); got != judge.NoFreshReport {
+		if got := stateIn(t, facts.Policy{AgentsRequired: true}, worker); got != judge.NoFreshReport {
 			t.Errorf("got %s", got)
 		}
 	})
 	for says, c := range map[string]struct {
-		policy judge.Policy
+		policy facts.Policy
 		parts  []Part
 		want   bool
 	}{
-		"no agents":               {judge.Policy{}, nil, true},
-		"agents are required":     {judge.Policy{AgentsRequired: true}, nil, false},
-		"reports":                 {judge.Policy{}, []Part{StaleReport("worker-1")}, false},
-		"unreadable reports":      {judge.Policy{}, []Part{unreadable}, false},
-		"reports that were there": {judge.Policy{}, []Part{sawReports}, false},
+		"no agents":               {facts.Policy{}, nil, true},
+		"agents are required":     {facts.Policy{AgentsRequired: true}, nil, false},
+		"reports":                 {facts.Policy{}, []Part{StaleReport("worker-1")}, false},
+		"unreadable reports":      {facts.Policy{}, []Part{unreadable}, false},
+		"reports that were there": {facts.Policy{}, []Part{sawReports}, false},
 	} {
 		t.Run(says+": whether the summary says that phantoms cannot be distinguished", func(t *testing.T) {
 			j := Judged(Observe(append([]Part{worker}, c.parts...)...), c.policy)
@@ -228,29 +229,29 @@ func TestAgentNodes(t *testing.T) {
 	}
 	for _, c := range []struct {
 		says   string
-		policy judge.Policy
+		policy facts.Policy
 		want   judge.Sandbox
 		parts  []Part
 	}{
-		{"a Windows node is not waited for", judge.Policy{}, judge.Absent, []Part{Node("worker-1"), Node("win", windows),
+		{"a Windows node is not waited for", facts.Policy{}, judge.Absent, []Part{Node("worker-1"), Node("win", windows),
 			FreshReport("worker-1")}},
-		{"a Linux node without a report is", judge.Policy{}, judge.NoFreshReport, []Part{Node("worker-1"), Node("worker-2"),
+		{"a Linux node without a report is", facts.Policy{}, judge.NoFreshReport, []Part{Node("worker-1"), Node("worker-2"),
 			FreshReport("worker-1")}},
-		{"a selector of one's own leaves out a Linux node", judge.Policy{AgentNodes: selector}, judge.Absent,
+		{"a selector of one's own leaves out a Linux node", facts.Policy{AgentNodes: selector}, judge.Absent,
 			[]Part{Node("worker-1", Label("agent", "yes")), Node("worker-2"), FreshReport("worker-1")}},
-		{"a selector of one's own takes in a Windows node", judge.Policy{AgentNodes: selector}, judge.NoFreshReport,
+		{"a selector of one's own takes in a Windows node", facts.Policy{AgentNodes: selector}, judge.NoFreshReport,
 			[]Part{Node("worker-1", Label("agent", "yes")), Node("win", windows, Label("agent", "yes")),
 				FreshReport("worker-1")}},
-		{"a node that is not selected counts where its report has the id", judge.Policy{}, judge.NoFreshReport,
+		{"a node that is not selected counts where its report has the id", facts.Policy{}, judge.NoFreshReport,
 			[]Part{Node("worker-1"), Node("win", windows), FreshReport("worker-1"),
 				StaleReport("win", Sandbox("box-1", UsualUID))}},
-		{"none is selected, and none has a report, so none could run it", judge.Policy{AgentNodes: selector,
+		{"none is selected, and none has a report, so none could run it", facts.Policy{AgentNodes: selector,
 			AgentsRequired: true}, judge.NoFreshReport, []Part{Node("worker-1")}},
-		{"a node that is not selected counts where it has a report", judge.Policy{AgentNodes: selector}, judge.Absent,
+		{"a node that is not selected counts where it has a report", facts.Policy{AgentNodes: selector}, judge.Absent,
 			[]Part{Node("worker-1"), FreshReport("worker-1"), Node("worker-2", Label("agent", "yes")), FreshReport("worker-2")}},
-		{"none is selected, so it is unknown which nodes must report", judge.Policy{AgentNodes: selector},
+		{"none is selected, so it is unknown which nodes must report", facts.Policy{AgentNodes: selector},
 			judge.NoFreshReport, []Part{Node("worker-1"), FreshReport("worker-1")}},
-		{"a node whose system is unknown is waited for", judge.Policy{}, judge.NoFreshReport, []Part{Node("worker-1"),
+		{"a node whose system is unknown is waited for", facts.Policy{}, judge.NoFreshReport, []Part{Node("worker-1"),
 			FreshReport("worker-1"), Node("worker-2", WithoutLabel("kubernetes.io/os"))}},
 	} {
 		t.Run(c.says+": "+c.want.String(), func(t *testing.T) {

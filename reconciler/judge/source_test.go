@@ -11,6 +11,8 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -34,7 +36,7 @@ func TestNodesUnknown(t *testing.T) {
 				StaleReport("worker-1")), judge.NodesUnknown},
 		} {
 			t.Run(says+", "+cluster, func(t *testing.T) {
-				j := Judged(Observe(UsualPool, other, c.parts, unknown), judge.Policy{UnreachableNodeTimeout: time.Second})
+				j := Judged(Observe(UsualPool, other, c.parts, unknown), facts.Policy{UnreachableNodeTimeout: time.Second})
 				it := AllocationOf(t, j, "10.0.0.5")
 				if it.Reason != c.reason || (it.Verdict == judge.Held) != (c.reason == judge.NodesUnknown) {
 					t.Errorf("%v, want %s: %s", RulingOf(it), c.reason, it.Message())
@@ -67,7 +69,7 @@ func TestExpectedNodes(t *testing.T) {
 		"it reports":                       {All(Node("worker-1"), ReportingNode("worker-2")), judge.PodGone},
 	} {
 		t.Run(says, func(t *testing.T) {
-			it := AllocationOf(t, Judged(Observe(UsualPool, before, FreshReport("worker-1"), c.now), judge.Policy{}), "10.0.0.5")
+			it := AllocationOf(t, Judged(Observe(UsualPool, before, FreshReport("worker-1"), c.now), facts.Policy{}), "10.0.0.5")
 			if it.Reason != c.want {
 				t.Errorf("%v, want %s: %s", RulingOf(it), c.want, it.Message())
 			}
@@ -101,7 +103,7 @@ func TestGuestUnknown(t *testing.T) {
 			if strings.Contains(says, "namespace") {
 				parts = []Part{UsualSandboxGone, nad, c.parts}
 			}
-			it := AllocationOf(t, Judged(Observe(parts...), judge.Policy{}), "10.0.0.5")
+			it := AllocationOf(t, Judged(Observe(parts...), facts.Policy{}), "10.0.0.5")
 			if it.Reason != c.want || (it.Verdict == judge.Stale) != (c.want == judge.PodGone) {
 				t.Errorf("%v, want %s: %s", RulingOf(it), c.want, it.Message())
 			}
@@ -135,7 +137,7 @@ func TestUnreadPods(t *testing.T) {
 			Gone("box-1", UsualUID))), judge.PodGone},
 	} {
 		t.Run(says, func(t *testing.T) {
-			it := AllocationOf(t, Judged(Observe(UsualPool, nad, Node("worker-1"), c.parts), judge.Policy{}), "10.0.0.5")
+			it := AllocationOf(t, Judged(Observe(UsualPool, nad, Node("worker-1"), c.parts), facts.Policy{}), "10.0.0.5")
 			if it.Reason != c.want {
 				t.Errorf("%v, want %s: %s", RulingOf(it), c.want, it.Message())
 			}
@@ -158,7 +160,7 @@ func TestUnreadPodWithoutItsNode(t *testing.T) {
 		"unknown guest":     {Pod("web-1", Launcher("vmi-1", ""), Carrying("10.0.0.9")), judge.GuestUnknown},
 	} {
 		t.Run(says, func(t *testing.T) {
-			j := Judged(Observe(UsualPool, nad, Node("worker-1"), c.pod, lacksNode), judge.Policy{})
+			j := Judged(Observe(UsualPool, nad, Node("worker-1"), c.pod, lacksNode), facts.Policy{})
 			it := AllocationOf(t, j, "10.0.0.5")
 			if it.Reason != c.want {
 				t.Errorf("%v, want %s: %s", RulingOf(it), c.want, it.Message())
@@ -175,7 +177,7 @@ func TestUnreadPods_SeveralUnknownNetworksOfOne(t *testing.T) {
 	dead := Node("worker-1", OutOfService, NotReadyFor(time.Hour))
 	broken := All(NAD("gone", `{"plugins":`), NAD("lost", `{"plugins":`))
 	o := Observe(UsualPool, broken, dead, Node("worker-2"), own, other, gone)
-	it := AllocationOf(t, Judged(o, judge.Policy{}), "10.0.0.5")
+	it := AllocationOf(t, Judged(o, facts.Policy{}), "10.0.0.5")
 	if it.Reason != judge.ClaimedByOther {
 		t.Errorf("%v: %s", RulingOf(it), it.Message())
 	}
@@ -190,7 +192,7 @@ func TestASliceWithoutItsDefinition(t *testing.T) {
 		proven bool
 		want   judge.Verdict
 	}{
-		"defined":               {sliced(""), false, judge.Held},
+		"defined":               {Sliced(""), false, judge.Held},
 		"not defined":           {Nothing, false, judge.Held},
 		"its definition broken": {NAD("sliced", `{"plugins":`), false, judge.Held},
 		"its node reports, too": {FreshReport("worker-2"), false, judge.Stale},
@@ -198,7 +200,7 @@ func TestASliceWithoutItsDefinition(t *testing.T) {
 			true, judge.Stale},
 	} {
 		t.Run(says, func(t *testing.T) {
-			it := AllocationOf(t, Judged(Observe(lies, c.parts), judge.Policy{}), "10.0.0.5")
+			it := AllocationOf(t, Judged(Observe(lies, c.parts), facts.Policy{}), "10.0.0.5")
 			if it.Verdict != c.want || it.Proven != c.proven {
 				t.Errorf("%v: %s", RulingOf(it), it.Message())
 			}
@@ -208,14 +210,14 @@ func TestASliceWithoutItsDefinition(t *testing.T) {
 
 // Agents exist if one has a Lease, also where no report can be listed any more.
 func TestAgentLeasesShowThatThereAreAgents(t *testing.T) {
-	hasLease := func(o *Observed) { o.AgentLeases = judge.Complete(true, "1") }
+	hasLease := func(o *Observed) { o.AgentLeases = facts.Complete(true, "1") }
 	Expect(t, Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport), UsualPool,
 		Node("worker-1"), hasLease)
 }
 
 func TestUnknownSources_OnlyThoseThatSomethingDependsOn(t *testing.T) {
-	none := &judge.Observation{}
-	names := func(o *judge.Observation) (all []judge.SourceName) {
+	none := &facts.Observation{}
+	names := func(o *facts.Observation) (all []facts.SourceName) {
 		for _, s := range o.UnknownSources() {
 			all = append(all, s.Name)
 		}
@@ -235,23 +237,23 @@ func TestUnknownSources_OnlyThoseThatSomethingDependsOn(t *testing.T) {
 
 // Each kind of findings but those that rest on what must be read is of a source.
 func TestUnknownKinds(t *testing.T) {
-	if kinds := judge.UnknownKinds(Observe(UsualPool).Observation); len(kinds) > 0 {
+	if kinds := findings.UnknownKinds(Observe(UsualPool).Observation); len(kinds) > 0 {
 		t.Errorf("all sources are known, but not %v", kinds)
 	}
-	found := map[judge.Kind]bool{}
+	found := map[findings.Kind]bool{}
 	for _, s := range Observe().Sources() {
-		for _, kind := range judge.KindsOf(s.Name) {
+		for _, kind := range findings.KindsOf(s.Name) {
 			found[kind] = true
 		}
 	}
-	for _, kind := range judge.Kinds() {
-		if !found[kind] && kind != judge.UnsupportedRangeFinding { // it rests on IPPools alone
+	for _, kind := range findings.Kinds() {
+		if !found[kind] && kind != findings.UnsupportedRangeFinding { // it rests on IPPools alone
 			t.Errorf("%s is of no source", kind)
 		}
 	}
 	o := Observe(UsualPool)
-	o.Reservations = judge.Unknown[[]*ippool.Reservation](errors.New("forbidden"))
-	if kinds := judge.UnknownKinds(o.Observation); !slices.Equal(kinds, []judge.Kind{judge.MissingReservation}) {
+	o.Reservations = facts.Unknown[[]*ippool.Reservation](errors.New("forbidden"))
+	if kinds := findings.UnknownKinds(o.Observation); !slices.Equal(kinds, []findings.Kind{findings.MissingReservation}) {
 		t.Errorf("reservations are unknown, and so are %v", kinds)
 	}
 }
@@ -262,7 +264,7 @@ func TestSources_MissingNodeWhileReportsAreUnknown(t *testing.T) {
 	cluster := All(Node("worker-2"), FreshReport("worker-2"))
 	reporting, expired := FreshReport("worker-1", runs), StaleReport("worker-1", runs, RenewedAt(Now.Add(-time.Hour)))
 	leasesUnknown := func(o *Observed) {
-		o.AgentLeases = judge.Unknown[bool](errors.New("forbidden"))
+		o.AgentLeases = facts.Unknown[bool](errors.New("forbidden"))
 		var reports []*podstate.Report
 		for _, r := range o.Reports.Or(nil) {
 			r = r.WithLease(nil)
@@ -278,7 +280,7 @@ func TestSources_MissingNodeWhileReportsAreUnknown(t *testing.T) {
 	Expect(t, held, UsualPool, cluster, reporting, UsualPod(DeletedAgo(0)), ReportsUnknown("forbidden"))
 	// The allocation names another sandbox, and the one that carries the address is on the missing node.
 	it := AllocationOf(t, Judged(Observe(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-9", "box-9", "net1")),
-		cluster, expired, leasesUnknown), judge.Policy{}), "10.0.0.5")
+		cluster, expired, leasesUnknown), facts.Policy{}), "10.0.0.5")
 	if e := it.Evidence(); it.Verdict != judge.Held || e.Rival == "" {
 		t.Errorf("%v, by %+v", RulingOf(it), e)
 	}

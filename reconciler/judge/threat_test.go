@@ -15,6 +15,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -23,7 +24,7 @@ import (
 func mayHold() map[string]ReportEdit {
 	return map[string]ReportEdit{
 		"ready":                   Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")),
-		"ready, addresses unread": Sandbox("box-1", UsualUID, unread),
+		"ready, addresses unread": Sandbox("box-1", UsualUID, Unread),
 		"not ready":               Sandbox("box-1", UsualUID, NotReady(nil)),
 		"not ready and open":      Sandbox("box-1", UsualUID, NotReady(Open), WithAddress("10.0.0.5", "")),
 		"being set up":            Attachment("box-1", UsualUID, time.Minute, nil),
@@ -131,7 +132,7 @@ func TestALyingAgentEndsNoSandboxWhoseNodeIsSilent(t *testing.T) {
 }
 
 func expectUnharmed(t *testing.T, rt *rapid.T, parts ...Part) {
-	j := Judged(Observe(parts...), judge.Policy{})
+	j := Judged(Observe(parts...), facts.Policy{})
 	if it := AllocationOf(t, j, "10.0.0.5"); it.Verdict == judge.Stale {
 		rt.Fatalf("%v: %s", RulingOf(it), it.Message())
 	}
@@ -242,7 +243,7 @@ func TestWithoutAgentsWhatAUserWritesIntoItsPodReleasesNothing(t *testing.T) {
 // --trust-network-status releases such allocations as whereabouts' own reconciler does. It decides nothing where there
 // are agents, and nothing else.
 func TestTrustNetworkStatus(t *testing.T) {
-	trust := judge.Policy{TrustNetworkStatus: true}
+	trust := facts.Policy{TrustNetworkStatus: true}
 	notOnPod := Want(judge.Stale, judge.AddressNotOnPod, false, judge.NoSource)
 	ExpectUnder(t, trust, notOnPod, UsualPool, noSource.parts, UsualPod())
 	ExpectUnder(t, trust, notOnPod, UsualPool, noSource.parts, UsualPod(Carrying("10.0.0.6")))
@@ -276,8 +277,8 @@ func TestPodsAndDefinitionsOfOthersReleaseNothing(t *testing.T) {
 			t.Run(says+", and the pod is "+phase, func(t *testing.T) {
 				rapid.Check(t, func(rt *rapid.T) {
 					cluster := All(anyPool(rt), Node("worker-1"), Node("worker-2"), report, pod)
-					before := AllocationOf(t, Judged(Observe(cluster), judge.Policy{}), "10.0.0.5")
-					after := AllocationOf(t, Judged(Observe(cluster, intruder(rt), definition(rt)), judge.Policy{}), "10.0.0.5")
+					before := AllocationOf(t, Judged(Observe(cluster), facts.Policy{}), "10.0.0.5")
+					after := AllocationOf(t, Judged(Observe(cluster, intruder(rt), definition(rt)), facts.Policy{}), "10.0.0.5")
 					if before.Verdict != judge.Stale && after.Verdict == judge.Stale || !before.Proven && after.Proven {
 						rt.Fatalf("%v, and with the intruder %v: %s", RulingOf(before), RulingOf(after), after.Message())
 					}
@@ -350,7 +351,7 @@ func TestATenantChangesNothingForOthers(t *testing.T) {
 					it := AllocationOf(t, Judged(Observe(UsualPool, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")),
 						Node("worker-1"), Node("worker-2"), others,
 						FreshReport("worker-2", Sandbox("box-t", "uid-t", OfPod("tenant"), c.edit)),
-						tenantChange(rt)), judge.Policy{}), "10.0.0.5")
+						tenantChange(rt)), facts.Policy{}), "10.0.0.5")
 					if (it.Verdict == judge.Held) != c.held || (it.Verdict == judge.Stale) == c.held {
 						rt.Fatalf("%v: %s", RulingOf(it), it.Message())
 					}
@@ -420,7 +421,7 @@ func FuzzNoReportOfAnotherNodeReleasesWhatRuns(f *testing.F) {
 				NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), Node(liar),
 				ReportingWorker(Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")))}
 			o := Observe(append(parts, func(o *Observed) { o.AddReports(lie) })...)
-			whole := Judged(o, judge.Policy{})
+			whole := Judged(o, facts.Policy{})
 			for _, it := range append(whole.Allocations, whole.Reservations...) {
 				if it.Verdict == judge.Stale {
 					t.Fatalf("%s is stale (%s) by what another node says: %s", it.Text(), it.Reason, text)

@@ -1,9 +1,10 @@
 package judge_test
 
 import (
-	"strings"
 	"testing"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -16,25 +17,6 @@ var (
 	webAt5 = Alloc("5", "default/web-0", "box-1", "net1")
 	dbAt5  = Alloc("5", "default/db-0", "box-2", "net1")
 )
-
-func TestUnsupportedRange_Finding(t *testing.T) {
-	expectFindings(t, judge.UnsupportedRangeFinding, []findingCase{
-		{"a range wider than /64", 1, []Part{wide(webAt5)}},
-		{"with two allocations", 1, []Part{wide(webAt5, Alloc("6", "default/db-0", "box-2", "net1"))}},
-		{"without any", 1, []Part{wide()}},
-		{"a range with host bits", 1, []Part{Pool("10.0.0.3-24", "10.0.0.3/24", webAt5)}},
-		{"two pools", 2, []Part{wide(), Pool("10.0.0.3-24", "10.0.0.3/24")}},
-		{"supported ranges", 0, []Part{narrow(webAt5), UsualPool}},
-		{"a range that cannot be parsed", 0, []Part{Pool("10.0.0.3-24", "10.0.0.3")}},
-	})
-	found := FindingsOf(judge.UnsupportedRangeFinding, wide(webAt5))
-	if f := found[0]; f.Pool != "kube-system/fd00---32" || f.Repair != nil || !strings.Contains(f.Message, "fd00::/64") {
-		t.Errorf("got %+v", f)
-	}
-	if found := FindingsOf(judge.MalformedFinding, wide(webAt5)); len(found) > 0 {
-		t.Errorf("it is malformed, too: %+v", found)
-	}
-}
 
 // A reservation names its address. It is held if its allocation may be in a pool of an unsupported range.
 func TestUnsupportedRange_Reservations(t *testing.T) {
@@ -82,7 +64,7 @@ func TestUnsupportedRange_OverlappingPool(t *testing.T) {
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			var got []*judge.Item
-			for _, it := range Judged(Observe(append(c.parts, narrow(webAt5), here)...), judge.Policy{}).Allocations {
+			for _, it := range Judged(Observe(append(c.parts, narrow(webAt5), here)...), facts.Policy{}).Allocations {
 				if it.Pool.Name == "fd00-0-0-1---64" {
 					got = append(got, it)
 				}
@@ -100,7 +82,7 @@ func TestUnsupportedRange_RecordsNoAddress(t *testing.T) {
 	parts := []Part{NAD("wb", WhereaboutsConfig("fd00::/32", "")), Pool("fd00---64", "fd00::/64", webAt5),
 		wide(Alloc("5", "default/web-0", "box-2", "net1")), UsualPod(Carrying("fd00::5")),
 		ReportingWorker(Gone("box-1", UsualUID))}
-	for _, it := range Judged(Observe(parts...), judge.Policy{}).Allocations {
+	for _, it := range Judged(Observe(parts...), facts.Policy{}).Allocations {
 		if it.Pool.Name == "fd00---64" && it.Reason != judge.AddressOnPod {
 			t.Errorf("got %v", RulingOf(it))
 		}
@@ -110,7 +92,7 @@ func TestUnsupportedRange_RecordsNoAddress(t *testing.T) {
 // Nothing in a pool of an unsupported range is repaired. What an existing one lacks is unknown.
 func TestUnsupportedRange_NoRepairs(t *testing.T) {
 	runs := func(cidr string) Part {
-		return ReportingWorker(Sandbox("box-1", UsualUID, at("fd00:0:0:1::5", "net1", cidr, "")))
+		return ReportingWorker(Sandbox("box-1", UsualUID, AddressIn("fd00:0:0:1::5", "net1", cidr, "")))
 	}
 	def := NAD("wb", WhereaboutsConfig("fd00::/32", ""))
 	narrowDef := NAD("wb", WhereaboutsConfig("fd00:0:0:1::/64", ""))
@@ -136,9 +118,9 @@ func TestUnsupportedRange_NoRepairs(t *testing.T) {
 			runs("fd00:0:0:1::/64"), Reservation("fd00-0-0-1--5", "default/db-0", LongAgo)}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
-			var found []judge.Finding
+			var found []findings.Finding
 			repairs := 0
-			for _, kind := range []judge.Kind{judge.Unrecorded, judge.Misrecorded, judge.MissingReservation} {
+			for _, kind := range []findings.Kind{findings.Unrecorded, findings.Misrecorded, findings.MissingReservation} {
 				for _, f := range FindingsOf(kind, c.parts...) {
 					if found = append(found, f); f.CanRepair() {
 						repairs++
@@ -159,7 +141,7 @@ func TestUnsupportedRange_Phantom(t *testing.T) {
 		pool   Part
 		unheld int
 	}{"recorded": {wide(webAt5), 0}, "not recorded": {wide(dbAt5), 1}} {
-		if f := FindingsOf(judge.Phantom, c.pool, runs); len(f) != 1 || len(f[0].Unheld) != c.unheld {
+		if f := FindingsOf(findings.Phantom, c.pool, runs); len(f) != 1 || len(f[0].Unheld) != c.unheld {
 			t.Errorf("%s: %+v", says, f)
 		}
 	}

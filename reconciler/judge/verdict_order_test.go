@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -84,7 +85,7 @@ func TestFinishedWithoutAFreshReport(t *testing.T) {
 // --unreachable-node-timeout is off by default; where an operator sets it, it
 // counts from when the node stopped being Ready.
 func TestUnreachableNodeTimeout(t *testing.T) {
-	hour := judge.Policy{UnreachableNodeTimeout: time.Hour}
+	hour := facts.Policy{UnreachableNodeTimeout: time.Hour}
 	down := func(d time.Duration) Part {
 		return All(Node("worker-1", NotReadyFor(d)), StaleReport("worker-1", Sandbox("box-1", UsualUID)))
 	}
@@ -142,7 +143,7 @@ func TestEveryCombinationHasAVerdict(t *testing.T) {
 			lostItsNode(u), hasNoFreshReport(u), isUnreachable(u))
 	}
 	seenStates := map[judge.Sandbox]bool{}
-	for _, policy := range []judge.Policy{{}, {UnreachableNodeTimeout: time.Minute}, {AgentsRequired: true},
+	for _, policy := range []facts.Policy{{}, {UnreachableNodeTimeout: time.Minute}, {AgentsRequired: true},
 		{TrustNetworkStatus: true}} {
 		for _, p := range pods {
 			for _, b := range sandboxes {

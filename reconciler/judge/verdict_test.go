@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -264,7 +265,7 @@ func TestWhatCannotBeReadIsHeld(t *testing.T) {
 		for _, pod := range []podCase{noPod, live, carrier, succeeded} {
 			for _, b := range []sandboxCase{runs(UsualUID), isGone(UsualUID), noSource} {
 				t.Run(fmt.Sprintf("%s is held, with %s whose sandbox %s", says, pod.says, b.says), func(t *testing.T) {
-					j := Judged(Observe(c.pool, pod.pod, b.parts), judge.Policy{})
+					j := Judged(Observe(c.pool, pod.pod, b.parts), facts.Policy{})
 					if c.reason == "" {
 						if len(j.Allocations) != 0 {
 							t.Errorf("judged %d allocations of a pool whose allocations cannot be read", len(j.Allocations))
@@ -287,7 +288,7 @@ func TestWhatCannotBeReadIsHeld(t *testing.T) {
 // expectVerdict is Expect where the rules define the verdict only, and not the state of the sandbox.
 func expectVerdict(t *testing.T, want decision, parts ...Part) {
 	t.Helper()
-	it := AllocationOf(t, Judged(Observe(parts...), judge.Policy{}), "10.0.0.5")
+	it := AllocationOf(t, Judged(Observe(parts...), facts.Policy{}), "10.0.0.5")
 	if got := (decision{it.Verdict, it.Reason, it.Proven}); got != want {
 		t.Errorf("got  %v\nwant %v\nit says: %s", got, want, it.Message())
 	}
@@ -296,7 +297,7 @@ func expectVerdict(t *testing.T, want decision, parts ...Part) {
 // expectKept wants the usual allocation in use or held, whatever the reason.
 func expectKept(t *testing.T, parts ...Part) {
 	t.Helper()
-	if it := AllocationOf(t, Judged(Observe(parts...), judge.Policy{}), "10.0.0.5"); it.Verdict == judge.Stale {
+	if it := AllocationOf(t, Judged(Observe(parts...), facts.Policy{}), "10.0.0.5"); it.Verdict == judge.Stale {
 		t.Errorf("%v\nit says: %s", RulingOf(it), it.Message())
 	}
 }
@@ -308,7 +309,7 @@ func afterPassesOver(ago time.Duration, parts ...Part) Part {
 		for ; ago > 0; ago -= 10 * time.Minute {
 			before := Observe(append([]Part{At(Now.Add(-ago))}, parts...)...)
 			before.Past = known
-			known = known.After(Judged(before, judge.Policy{}).Judgement)
+			known = known.After(Judged(before, facts.Policy{}).Judgement)
 		}
 		o.Past = known
 	}

@@ -17,6 +17,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -196,7 +198,7 @@ func TestJudgingFourTimesAsManyLiesTakesFourTimesAsLong(t *testing.T) {
 		t.Run(h.says, func(t *testing.T) {
 			judged := func(n int) time.Duration {
 				o := h.make(n)
-				return processorTime(t, func() func() { return func() { Judged(o, judge.Policy{}) } })
+				return processorTime(t, func() func() { return func() { Judged(o, facts.Policy{}) } })
 			}
 			grows(t, judged(1000), judged(4000))
 		})
@@ -212,12 +214,12 @@ func secondCheck(tb testing.TB, h hostile, n int) time.Duration {
 		addresses = append(addresses, netip.MustParseAddr(addressAt(i)))
 	}
 	return processorTime(tb, func() func() {
-		x := judge.NewIndex(o.Observation, nil, judge.Policy{})
+		x := facts.New(o.Observation, nil, facts.Policy{})
 		return func() {
-			x = x.With(&judge.Live{Now: o.Now, Pods: map[types.NamespacedName]*podstate.Pod{PodName("p-5"): nil},
+			x = x.With(&facts.Live{Now: o.Now, Pods: map[types.NamespacedName]*podstate.Pod{PodName("p-5"): nil},
 				Pools: map[types.NamespacedName]*ippool.Pool{
 					{Namespace: "kube-system", Name: o.Pools[0].Name}: o.Pools[0]}})
-			judge.FindingsAt(judge.JudgeAt(x, nil, nil, addresses), addresses, addresses)
+			findings.FindingsAt(judge.JudgeAt(x, nil, nil, addresses), addresses, addresses)
 		}
 	})
 }
@@ -235,8 +237,8 @@ func TestAReportTakesNoMoreMemoryThanAMultipleOfItsLength(t *testing.T) {
 	for _, h := range hostiles() {
 		small := h.make(500)
 		large := h.make(2000)
-		a, _ := allocated(func() { Judged(small, judge.Policy{}) })
-		b, _ := allocated(func() { Judged(large, judge.Policy{}) })
+		a, _ := allocated(func() { Judged(small, facts.Policy{}) })
+		b, _ := allocated(func() { Judged(large, facts.Policy{}) })
 		if b > 5*a+1<<20 {
 			t.Errorf("%s: %d bytes for 500, %d for 2000", h.says, a, b)
 		}

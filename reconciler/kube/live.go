@@ -17,16 +17,16 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 )
 
 // GetLive reads the named objects by quorum, pods last. Of a pool it reads the metadata first, and the rest only if the
 // resourceVersion differs from the observation. Each read is repeated after transient errors: one that fails ends all.
 func (c *Cluster) GetLive(
-	ctx context.Context, before *judge.Observation, keys judge.LiveKeys,
-) (*judge.Live, error) {
+	ctx context.Context, before *facts.Observation, keys facts.LiveKeys,
+) (*facts.Live, error) {
 	began := time.Now()
-	live := &judge.Live{Pools: map[types.NamespacedName]*ippool.Pool{}}
+	live := &facts.Live{Pools: map[types.NamespacedName]*ippool.Pool{}}
 	known := indexed(before.Pools, func(p *ippool.Pool) types.NamespacedName { return p.NamespacedName })
 	var mu sync.Mutex
 	g, gctx := errgroup.WithContext(ctx)
@@ -87,7 +87,7 @@ func (c *Cluster) liveReservation(ctx context.Context, name types.NamespacedName
 
 // livePool reads one pool in full if its version is not known.
 func (c *Cluster) livePool(
-	ctx context.Context, name types.NamespacedName, known *ippool.Pool, live *judge.Live, mu *sync.Mutex,
+	ctx context.Context, name types.NamespacedName, known *ippool.Pool, live *facts.Live, mu *sync.Mutex,
 ) error {
 	m, err := c.metadata.Resource(ippool.PoolResource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
 	changed := err == nil && (known == nil || m.ResourceVersion != known.ResourceVersion || string(m.UID) != known.UID)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -74,7 +75,7 @@ func TestIPAMClaims(t *testing.T) {
 			cluster := f.cluster(t)
 			o, err := cluster.List(t.Context())
 			check(t, err)
-			observations := []*judge.Observation{o}
+			observations := []*facts.Observation{o}
 			if !strings.Contains(c.says, "page") {
 				again, err := cluster.Relist(t.Context(), o)
 				check(t, err)
@@ -89,7 +90,7 @@ func TestIPAMClaims(t *testing.T) {
 					t.Errorf("half a list counts: %v", o.IPAMClaims)
 				}
 				o.Now = time.Now()
-				it := judgetest.AssessAlone(o, judge.Policy{}).Allocations[0]
+				it := judgetest.AssessAlone(o, facts.Policy{}).Allocations[0]
 				isUnread := it.Evidence().IPAMClaim == judge.ClaimNotRead
 				if isUnread != (c.unread != "") || isUnread && it.Verdict != judge.Held {
 					t.Errorf("the allocation is %v", it.Decision)
@@ -177,8 +178,8 @@ func TestGetLive_IPAMClaims(t *testing.T) {
 			f.answers[claimsOfDefault+"/gone.net1"] = missing("ipamclaims", "gone.net1")
 			f.has(pod("web-0"))
 			gone := types.NamespacedName{Namespace: "default", Name: "gone.net1"}
-			live, err := f.cluster(t).GetLive(context.Background(), &judge.Observation{},
-				judge.LiveKeys{IPAMClaims: []types.NamespacedName{name, gone},
+			live, err := f.cluster(t).GetLive(context.Background(), &facts.Observation{},
+				facts.LiveKeys{IPAMClaims: []types.NamespacedName{name, gone},
 					Pods: []types.NamespacedName{{Namespace: "default", Name: "web-0"}}})
 			check(t, err)
 			claim, isRead := live.IPAMClaims[name]

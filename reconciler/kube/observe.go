@@ -18,7 +18,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
 
@@ -29,7 +29,7 @@ var (
 
 // reading is an observation whose kinds are read in parallel, each into its own fields.
 type reading struct {
-	*judge.Observation
+	*facts.Observation
 	began time.Time // by this machine's clock
 
 	mu sync.Mutex // protects Warnings and Now
@@ -55,8 +55,8 @@ func (o *reading) readAt(c *Cluster) error {
 // List reads everything, by quorum: reservations, then pools, pods last. An ADD writes the pool before the reservation,
 // and its pod exists before either. So the owner of each object that was read is in what is read later. The other kinds
 // do not depend on ADDs, and are read in parallel to reservations and pools.
-func (c *Cluster) List(ctx context.Context) (*judge.Observation, error) {
-	o := &reading{Observation: &judge.Observation{}, began: time.Now()}
+func (c *Cluster) List(ctx context.Context) (*facts.Observation, error) {
+	o := &reading{Observation: &facts.Observation{}, began: time.Now()}
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
 		what := listing{resource: ippool.ReservationResource}
@@ -67,7 +67,7 @@ func (c *Cluster) List(ctx context.Context) (*judge.Observation, error) {
 		o.Reservations = source(gctx, c, ippool.ReservationResource, reservations, revision, err)
 		return c.readPools(gctx, o, nil)
 	})
-	if err := c.readOtherKinds(gctx, g, o, &judge.Observation{}); err != nil {
+	if err := c.readOtherKinds(gctx, g, o, &facts.Observation{}); err != nil {
 		return nil, err
 	}
 	var err error
@@ -79,8 +79,8 @@ func (c *Cluster) List(ctx context.Context) (*judge.Observation, error) {
 
 // Relist reads again all except pods and reservations. Of pools, nodes and reports it reads the metadata, and in full
 // only those that have changed.
-func (c *Cluster) Relist(ctx context.Context, before *judge.Observation) (*judge.Observation, error) {
-	o := &reading{Observation: &judge.Observation{Reservations: before.Reservations, Pods: before.Pods}, began: time.Now()}
+func (c *Cluster) Relist(ctx context.Context, before *facts.Observation) (*facts.Observation, error) {
+	o := &reading{Observation: &facts.Observation{Reservations: before.Reservations, Pods: before.Pods}, began: time.Now()}
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.readPools(gctx, o, before.Pools) })
 	if err := c.readOtherKinds(gctx, g, o, before); err != nil {
@@ -117,22 +117,22 @@ func (c *Cluster) readPools(ctx context.Context, o *reading, known []*ippool.Poo
 // kind, for example of its conversion webhook, must not stop the passes for all networks.
 func source[T any](
 	ctx context.Context, c *Cluster, resource schema.GroupVersionResource, content T, revision string, err error,
-) judge.Source[T] {
+) facts.Source[T] {
 	kind := resource.GroupResource().String()
 	switch {
 	case err == nil:
-		return judge.Complete(content, revision)
+		return facts.Complete(content, revision)
 	case apierrors.IsForbidden(err):
-		return judge.Unknown[T](forbiddenList{kind, err})
+		return facts.Unknown[T](forbiddenList{kind, err})
 	}
 	if err = c.unlessNotServed(ctx, resource, err); err == nil {
-		return judge.Unknown[T](fmt.Errorf("the API server does not serve %s", kind))
+		return facts.Unknown[T](fmt.Errorf("the API server does not serve %s", kind))
 	}
-	return judge.Unknown[T](fmt.Errorf("cannot list %s: %w", kind, innermost(err)))
+	return facts.Unknown[T](fmt.Errorf("cannot list %s: %w", kind, innermost(err)))
 }
 
 // readOtherKinds reads all kinds except pools, reservations and pods, and waits for the group.
-func (c *Cluster) readOtherKinds(ctx context.Context, g *errgroup.Group, o *reading, before *judge.Observation) error {
+func (c *Cluster) readOtherKinds(ctx context.Context, g *errgroup.Group, o *reading, before *facts.Observation) error {
 	g.Go(func() error { return c.readNADs(ctx, o) })
 	g.Go(func() error {
 		c.readPause(ctx, o)

@@ -14,12 +14,12 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
 
 // podNames returns the names of the pods of an observation.
-func podNames(o *judge.Observation) []string {
+func podNames(o *facts.Observation) []string {
 	names := []string{}
 	for n := range maps.Keys(o.Pods) {
 		names = append(names, n.Name)

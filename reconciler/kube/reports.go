@@ -20,7 +20,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/internal/lean"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 )
 
 // rereadTimeout is how long an observation, maybe under whereabouts' Lease, waits for Leases with the hash of a report.
@@ -43,7 +43,7 @@ func (c *Cluster) readReports(ctx context.Context, o *reading, before []*podstat
 			}, bad.decode)
 	}
 	if err != nil {
-		o.Reports = judge.Unknown[[]*podstate.Report](fmt.Errorf("cannot list SandboxReports: %w", innermost(err)))
+		o.Reports = facts.Unknown[[]*podstate.Report](fmt.Errorf("cannot list SandboxReports: %w", innermost(err)))
 		return
 	}
 	slices.Sort(bad.reports)
@@ -51,14 +51,14 @@ func (c *Cluster) readReports(ctx context.Context, o *reading, before []*podstat
 	leases, err := c.listLeases(ctx, metav1.ListOptions{})
 	isAgents := func(l *coordinationv1.Lease) bool { return l.Annotations[v1alpha1.HashAnnotation] != "" }
 	if err != nil {
-		o.AgentLeases = judge.Unknown[bool](fmt.Errorf("cannot list the node agents' Leases in namespace %s: %w",
+		o.AgentLeases = facts.Unknown[bool](fmt.Errorf("cannot list the node agents' Leases in namespace %s: %w",
 			c.LeaseNamespace, innermost(err)))
 	} else {
-		o.AgentLeases = judge.Complete(slices.ContainsFunc(slices.Collect(maps.Values(leases)), isAgents), "")
+		o.AgentLeases = facts.Complete(slices.ContainsFunc(slices.Collect(maps.Values(leases)), isAgents), "")
 		_ = o.readAt(c) // the reading of the pools returns the same error
 	}
 	if !served && o.AgentLeases.Or(false) {
-		o.Reports = judge.Unknown[[]*podstate.Report](fmt.Errorf("the API server does not serve %s, but node agents have "+
+		o.Reports = facts.Unknown[[]*podstate.Report](fmt.Errorf("the API server does not serve %s, but node agents have "+
 			"Leases in namespace %s", v1alpha1.Resource().GroupResource(), c.LeaseNamespace))
 		return
 	}
@@ -68,7 +68,7 @@ func (c *Cluster) readReports(ctx context.Context, o *reading, before []*podstat
 		reports[i] = r.WithLease(leases[r.Name])
 	}
 	c.rereadUnverified(ctx, reports)
-	o.Reports = judge.Complete(reports, revision)
+	o.Reports = facts.Complete(reports, revision)
 	if !hasLease && err == nil && len(reports) > 0 {
 		o.warn("namespace %s has no Leases for %d SandboxReports: set --lease-namespace to the agents' namespace, "+
 			"and allow agents to write Leases there (deploy/leases)", c.LeaseNamespace, len(reports))

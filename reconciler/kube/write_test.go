@@ -18,7 +18,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
@@ -42,18 +42,18 @@ func reservation() *unstructured.Unstructured {
 }
 
 // need names one object of each kind.
-var need = judge.LiveKeys{
+var need = facts.LiveKeys{
 	Pools:        []types.NamespacedName{{Namespace: "kube-system", Name: "10.0.0.0-24"}},
 	Reservations: []types.NamespacedName{{Namespace: "kube-system", Name: "10.0.0.5"}},
 	Pods:         []types.NamespacedName{{Namespace: "default", Name: "web-0"}},
 }
 
 // observed is an observation with one object of each kind, and another pod.
-func observed() *judge.Observation {
+func observed() *facts.Observation {
 	web, other := types.NamespacedName{Namespace: "default", Name: "web-0"}, types.NamespacedName{Namespace: "default",
 		Name: "other"}
-	return &judge.Observation{
-		Pools: []*ippool.Pool{readPool("7")}, Reservations: judge.Complete([]*ippool.Reservation{readReservation()}, ""),
+	return &facts.Observation{
+		Pools: []*ippool.Pool{readPool("7")}, Reservations: facts.Complete([]*ippool.Reservation{readReservation()}, ""),
 		Pods: map[types.NamespacedName]*podstate.Pod{web: {NamespacedName: web}, other: {NamespacedName: other}},
 	}
 }

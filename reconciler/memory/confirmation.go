@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -29,7 +30,7 @@ type since struct {
 type moment struct{ at, local time.Time }
 
 // orNow returns m, or the time of an observation where m is none.
-func (m moment) orNow(o *judge.Observation) moment {
+func (m moment) orNow(o *facts.Observation) moment {
 	if m.at.IsZero() {
 		return moment{o.Now, o.Local}
 	}
@@ -37,7 +38,7 @@ func (m moment) orNow(o *judge.Observation) moment {
 }
 
 // deadline is when d has passed since m by both clocks.
-func (m moment) deadline(d time.Duration, o *judge.Observation) time.Time {
+func (m moment) deadline(d time.Duration, o *facts.Observation) time.Time {
 	at := m.at.Add(d)
 	if m.local.IsZero() {
 		return at
@@ -53,7 +54,7 @@ func later(a, b time.Time) time.Time {
 }
 
 // next is the confirmation after an item was judged again; nil where that contradicts it.
-func (c *confirmation) next(it *judge.Item, o *judge.Observation) *confirmation {
+func (c *confirmation) next(it *judge.Item, o *facts.Observation) *confirmation {
 	if it.Verdict != judge.Stale && !it.IsUndetermined() {
 		return nil
 	}
@@ -113,7 +114,7 @@ func (m Memory) StandsFor(it *judge.Item, now time.Time) (d time.Duration, ok bo
 // ConfirmedAt is when an unconfirmed verdict may be acted upon: once every pass for confirmAfter agreed, or longer
 // while the pod may be within its grace period. A sandbox precedes its allocation, so a sandbox counts as absent from
 // all nodes since the allocation is known. A pass that could not inspect each node does not interrupt that.
-func (m Memory) ConfirmedAt(it *judge.Item, o *judge.Observation, confirmAfter time.Duration) time.Time {
+func (m Memory) ConfirmedAt(it *judge.Item, o *facts.Observation, confirmAfter time.Duration) time.Time {
 	s, e := m.item(it.ID()), it.Evidence()
 	var since, missing moment
 	if c := s.confirmation; c != nil {
@@ -128,9 +129,9 @@ func (m Memory) ConfirmedAt(it *judge.Item, o *judge.Observation, confirmAfter t
 	switch {
 	case e == nil || e.Phase != podstate.Pending:
 	case e.Sandbox == judge.Absent:
-		confirmAfter = max(confirmAfter, judge.MinAbsenceWhilePending)
+		confirmAfter = max(confirmAfter, facts.MinAbsenceWhilePending)
 	case e.AgentMayNotKnow && !e.Unproven: // otherwise it is proven
-		confirmAfter = judge.MinAbsenceWhilePending
+		confirmAfter = facts.MinAbsenceWhilePending
 	}
 	if s.past != nil && s.past.longestGrace > confirmAfter {
 		confirmAfter = s.past.longestGrace + time.Minute

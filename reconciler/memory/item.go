@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -33,7 +34,7 @@ type podPast struct {
 }
 
 // next is what is known of the item after it was judged again.
-func (s *item) next(it *judge.Item, o *judge.Observation, n *nodes) *item {
+func (s *item) next(it *judge.Item, o *facts.Observation, n *nodes) *item {
 	next := *s
 	if c := s.confirmation; c != nil && n.hasLost(c.withoutReport, s.first) {
 		next.confirmation = nil

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -19,7 +20,7 @@ type Memory struct {
 	seeds [2]maphash.Seed // of the keys
 	nodes nodes
 	// unknown are the sources that were unknown in the last pass.
-	unknown     map[judge.SourceName]bool
+	unknown     map[facts.SourceName]bool
 	oldestStale time.Time
 }
 
@@ -43,7 +44,7 @@ func (m Memory) item(id judge.ID) item {
 
 // Next is the memory after a full pass.
 func (m Memory) Next(j *judge.Judgement) Memory {
-	next := Memory{seeds: m.seeds, nodes: m.nodes.next(j), unknown: map[judge.SourceName]bool{},
+	next := Memory{seeds: m.seeds, nodes: m.nodes.next(j), unknown: map[facts.SourceName]bool{},
 		items: make(map[key]*item, len(j.Allocations)+len(j.Reservations))}
 	if m.items == nil {
 		next.seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}

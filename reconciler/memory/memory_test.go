@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -19,7 +20,7 @@ func (past) SawReports() bool                { return false }
 func (past) DoubtsTaint(*podstate.Node) bool { return false }
 func (past) DoubtsStatus(time.Time) bool     { return false }
 
-func (m Memory) judged(o *Observed, policy judge.Policy) *judge.Judgement {
+func (m Memory) judged(o *Observed, policy facts.Policy) *judge.Judgement {
 	o.Past = past{m}
 	return Judged(o, policy).Judgement
 }
@@ -74,7 +75,7 @@ func TestMemory_SharesWhatIsUnchanged(t *testing.T) {
 	parts := []Part{UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1"), FreshReport("worker-1"),
 		Reservation("10.0.0.9", "default/gone", time.Hour)}
 	pass := func(m Memory, after time.Duration) Memory {
-		return m.Next(m.judged(Observe(append(parts, At(Now.Add(after)))...), judge.Policy{}))
+		return m.Next(m.judged(Observe(append(parts, At(Now.Add(after)))...), facts.Policy{}))
 	}
 	first := pass(Memory{}, 0)
 	second := pass(first, 10*time.Second)
@@ -91,7 +92,7 @@ func TestMemory_SharesWhatIsUnchanged(t *testing.T) {
 // Two thousand pods start, leak and end.
 func TestMemory_ForgetsMissingItems(t *testing.T) {
 	var m Memory
-	pass := func(parts ...Part) { m = m.Next(m.judged(Observe(parts...), judge.Policy{})) }
+	pass := func(parts ...Part) { m = m.Next(m.judged(Observe(parts...), facts.Policy{})) }
 	for i := range 20 {
 		var entries []Allocation
 		var pods []Part

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -55,7 +56,7 @@ func (n nodes) next(j *judge.Judgement) nodes {
 	}
 	lacking, lost := map[string]bool{}, map[string]bool{}
 	for name, state := range j.Nodes {
-		if state == judge.NodeNoFreshReport {
+		if state == facts.NodeNoFreshReport {
 			lacking[name] = true
 		}
 	}
@@ -86,7 +87,7 @@ func (n *nodes) expected() map[string]time.Time {
 // first observed, or if it joined after that.
 func (n *nodes) hasLost(nodes []string, first time.Time) bool {
 	return len(n.lost) > 0 && slices.ContainsFunc(nodes, func(name string) bool {
-		return n.lost[name] && !n.reported[name].After(first.Add(judge.MinAbsenceWhilePending)) &&
+		return n.lost[name] && !n.reported[name].After(first.Add(facts.MinAbsenceWhilePending)) &&
 			!n.joined[name].After(first.Add(v1alpha1.MaxClockDifference))
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -134,7 +135,7 @@ func (r *last) nodesToReport(j *judge.Judgement) sets.Set[string] {
 // awaits reports whether a node has yet to report. A node need not report if it is proven dead, or if its Node object
 // was deleted since the restore and an hour ago. A Node object that the restore itself has lost proves nothing: its
 // pods run on.
-func (r *last) awaits(name string, report *podstate.Report, o *judge.Observation) bool {
+func (r *last) awaits(name string, report *podstate.Report, o *facts.Observation) bool {
 	node := o.Nodes.Or(nil)[name]
 	switch {
 	case report != nil && r.isAfterRestore(report):
@@ -160,11 +161,11 @@ func (r *last) isAfterRestore(report *podstate.Report) bool {
 }
 
 // isAcknowledged reports whether an operator has acknowledged this very restore, so that no node must report.
-func (r *last) isAcknowledged(o *judge.Observation) bool {
+func (r *last) isAcknowledged(o *facts.Observation) bool {
 	return !o.Acknowledged.Before(r.At.Truncate(time.Second)) && !o.Acknowledged.After(o.Now)
 }
 
-func reportsByName(o *judge.Observation) map[string]*podstate.Report {
+func reportsByName(o *facts.Observation) map[string]*podstate.Report {
 	reports := make(map[string]*podstate.Report, len(o.Reports.Or(nil)))
 	for _, r := range o.Reports.Or(nil) {
 		reports[r.Name] = r

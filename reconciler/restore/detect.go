@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 )
 
 // reportedByAgent begins last.Why where an agent reported the restore, to this replica or to another one.
@@ -18,7 +18,7 @@ const reportedByAgent = "reported by the agent on node "
 
 // Detect is the State after an observation that is not judged: the next one does not show the restore again. restored
 // is what Observe returns.
-func (s State) Detect(o *judge.Observation) (next State, restored string) {
+func (s State) Detect(o *facts.Observation) (next State, restored string) {
 	if !s.hasPassed && len(o.MissingReports) > 0 { // these nodes had reports before the first pass
 		s.sawReports, s.knownNodes = true, maps.Clone(o.MissingReports)
 	}
@@ -63,7 +63,7 @@ func (s State) WithVersions(pools map[types.NamespacedName]*ippool.Pool) State {
 // than this process has read by quorum or written before; "" for none. That shows restores that etcd's revision does
 // not show: the backup may be younger than the last pass, or new writes may have raised the revision again. Watches lag
 // behind and prove nothing.
-func (s State) versionsWith(o *judge.Observation) (versions map[string]string, older string) {
+func (s State) versionsWith(o *facts.Observation) (versions map[string]string, older string) {
 	if o.Watched {
 		return s.versions, ""
 	}
@@ -94,7 +94,7 @@ func (s State) versionsWith(o *judge.Observation) (versions map[string]string, o
 
 // withReports reads the restores that agents report. Several reports may be of one restore: the first dates it. A note
 // with the same text is the same restore, although its date may move: see podstate.Report.RestoreNote.
-func (s State) withReports(o *judge.Observation) State {
+func (s State) withReports(o *facts.Observation) State {
 	next := last{DetectedAt: o.Now}
 	for _, report := range o.Reports.Or(nil) {
 		at := report.RestoreDetectedAt

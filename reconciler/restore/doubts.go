@@ -6,6 +6,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -32,7 +33,7 @@ func (r last) doubtsTaint(n *podstate.Node) bool {
 }
 
 // withTaints records the taints of the first observation since a restore. Later ones drop those that have changed.
-func (r last) withTaints(o *judge.Observation) last {
+func (r last) withTaints(o *facts.Observation) last {
 	nodes := o.Nodes.Or(nil)
 	if len(nodes) == 0 || !r.DoubtsAll && len(r.Taints) == 0 {
 		return r

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/restore/restoretest"
@@ -124,19 +125,19 @@ func TestGuard_RestoreEvidence(t *testing.T) {
 }
 
 // pass ends a full pass that began under the current fence.
-func pass(g *restore.Guard, state judge.NodeState, restored string) {
+func pass(g *restore.Guard, state facts.NodeState, restored string) {
 	passUnder(g, g.Fence.State().Since, state, restored)
 }
 
-func passUnder(g *restore.Guard, fence time.Time, state judge.NodeState, restored string) {
+func passUnder(g *restore.Guard, fence time.Time, state facts.NodeState, restored string) {
 	r := restoretest.Report("worker-1", time.Now())
-	if state != judge.NodeFresh {
+	if state != facts.NodeFresh {
 		r = restoretest.Report("worker-1", time.Now().Add(-time.Hour))
 	}
-	o := &judge.Observation{Restored: restored, FencedSince: fence, Reports: judge.Complete([]*podstate.Report{r}, "")}
+	o := &facts.Observation{Restored: restored, FencedSince: fence, Reports: facts.Complete([]*podstate.Report{r}, "")}
 	g.PassEnded(restore.Pass{Leases: map[string][]string{"kube-system": {"whereabouts"}}, Judgement: &judge.Judgement{
 		Observation: o, Restore: &judge.RestoreState{Restored: time.Now(), Why: "older"},
-		Nodes: map[string]judge.NodeState{"worker-1": state}}})
+		Nodes: map[string]facts.NodeState{"worker-1": state}}})
 }
 
 func TestGuard_LowersTheFenceWhenNoWorkRemains(t *testing.T) {
@@ -144,18 +145,18 @@ func TestGuard_LowersTheFenceWhenNoWorkRemains(t *testing.T) {
 	guarded(t, w, func(t *testing.T, g *restore.Guard) {
 		w.RestoreEtcd()
 		for _, before := range []time.Time{{}, time.Now().Add(-time.Minute)} { // before the fence
-			passUnder(g, before, judge.NodeFresh, "")
+			passUnder(g, before, facts.NodeFresh, "")
 			w.Wait(5 * time.Second)
 			w.IsFenced(t, true)
 		}
-		pass(g, judge.NodeFresh, "older") // has detected the restore itself
+		pass(g, facts.NodeFresh, "older") // has detected the restore itself
 		w.Wait(5 * time.Second)
 		w.IsFenced(t, true)
-		pass(g, judge.NodeNoFreshReport, "")
+		pass(g, facts.NodeNoFreshReport, "")
 		w.Wait(5 * time.Second)
 		w.IsFenced(t, true)
 		restoretest.Equal(t, "fenced", g.IsFenced(), true)
-		pass(g, judge.NodeFresh, "")
+		pass(g, facts.NodeFresh, "")
 		w.Wait(time.Second)
 		w.IsFenced(t, false)
 		restoretest.Equal(t, "fenced at the end", g.IsFenced(), false)
@@ -174,7 +175,7 @@ func TestGuard_LowersTheFenceAtItsTimeout(t *testing.T) {
 			guarded(t, w, func(t *testing.T, g *restore.Guard) {
 				w.RestoreEtcd()
 				for wait := 88*time.Second - c.age; wait > 0; wait -= time.Second {
-					pass(g, judge.NodeNoFreshReport, "")
+					pass(g, facts.NodeNoFreshReport, "")
 					w.Wait(time.Second)
 				}
 				w.IsFenced(t, !c.isBusy)
@@ -197,7 +198,7 @@ func TestGuard_SaysWhatRemains(t *testing.T) {
 			}
 			w.RestoreEtcd()
 			if isLeader {
-				pass(g, judge.NodeNoFreshReport, "")
+				pass(g, facts.NodeNoFreshReport, "")
 			}
 			w.Wait(91 * time.Second)
 			haveOutcomes(t, w, restore.TimedOut)
@@ -233,11 +234,11 @@ func TestGuard_NewLeaderJoinsTheFenceOfAnother(t *testing.T) {
 	w := restoretest.NewCluster()
 	w.Peer = "a pool is older"
 	guarded(t, w, func(t *testing.T, g *restore.Guard) {
-		pass(g, judge.NodeFresh, "")
+		pass(g, facts.NodeFresh, "")
 		w.Wait(time.Second)
 		w.IsFenced(t, false)
 		g.Lead()
-		pass(g, judge.NodeFresh, "")
+		pass(g, facts.NodeFresh, "")
 		w.Wait(time.Second)
 		w.IsFenced(t, true)
 	})

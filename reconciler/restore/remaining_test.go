@@ -6,35 +6,36 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/restore/restoretest"
 )
 
 func TestGuard_RemainingWork(t *testing.T) {
-	renewed := func(after time.Duration) func(fence time.Time) judge.Observation {
-		return func(fence time.Time) judge.Observation {
+	renewed := func(after time.Duration) func(fence time.Time) facts.Observation {
+		return func(fence time.Time) facts.Observation {
 			r := restoretest.Report("worker-1", fence.Add(after))
-			return judge.Observation{Reports: judge.Complete([]*podstate.Report{r}, "")}
+			return facts.Observation{Reports: facts.Complete([]*podstate.Report{r}, "")}
 		}
 	}
-	is := func(o judge.Observation) func(time.Time) judge.Observation {
-		return func(time.Time) judge.Observation { return o }
+	is := func(o facts.Observation) func(time.Time) facts.Observation {
+		return func(time.Time) facts.Observation { return o }
 	}
 	restored := func(awaiting ...string) *judge.RestoreState {
 		return &judge.RestoreState{Restored: time.Now(), Awaiting: awaiting}
 	}
 	for name, c := range map[string]struct {
-		observed      func(fence time.Time) judge.Observation
+		observed      func(fence time.Time) facts.Observation
 		restore       *judge.RestoreState
 		withoutAgents bool
 		toRepair      int
 		want          string
 	}{
-		"detected by the pass itself": {is(judge.Observation{Restored: "x"}), nil, false, 0, "another pass must follow"},
-		"restore not observed":        {is(judge.Observation{}), nil, false, 0, "has not observed the restore"},
-		"without agents":              {is(judge.Observation{}), nil, true, 0, ""},
-		"paused":                      {is(judge.Observation{Paused: true}), restored("worker-1"), false, 3, ""},
+		"detected by the pass itself": {is(facts.Observation{Restored: "x"}), nil, false, 0, "another pass must follow"},
+		"restore not observed":        {is(facts.Observation{}), nil, false, 0, "has not observed the restore"},
+		"without agents":              {is(facts.Observation{}), nil, true, 0, ""},
+		"paused":                      {is(facts.Observation{Paused: true}), restored("worker-1"), false, 3, ""},
 		"node without a report":       {renewed(10 * time.Second), restored("worker-9"), false, 0, "worker-9"},
 		"report renewed too early":    {renewed(9 * time.Second), restored(), false, 0, "worker-1"},
 		"repairs":                     {renewed(10 * time.Second), restored(), false, 3, "3 allocations"},
@@ -46,7 +47,7 @@ func TestGuard_RemainingWork(t *testing.T) {
 				w.RestoreEtcd()
 				o := c.observed(w.StandsSince)
 				o.FencedSince = w.StandsSince
-				states := map[string]judge.NodeState{"worker-1": judge.NodeFresh, "worker-2": judge.NodeDeadOrMissing}
+				states := map[string]facts.NodeState{"worker-1": facts.NodeFresh, "worker-2": facts.NodeDeadOrMissing}
 				g.PassEnded(restore.Pass{ToRepair: c.toRepair, Judgement: &judge.Judgement{Observation: &o, Nodes: states,
 					Restore: c.restore, WithoutAgents: c.withoutAgents}})
 				w.Wait(2 * time.Second)

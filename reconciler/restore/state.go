@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -51,7 +52,7 @@ func (s State) IsNewerThan(earlier State) bool { return s.number != earlier.numb
 
 // Observe is the State before an observation is judged. restored is what shows that etcd was restored since earlier
 // observations, "" for nothing.
-func (s State) Observe(o *judge.Observation) (next State, restored string) {
+func (s State) Observe(o *facts.Observation) (next State, restored string) {
 	s, restored = s.Detect(o)
 	if restored == "" { // otherwise the Nodes may be from before
 		s.last = s.last.withTaints(o)
@@ -85,7 +86,7 @@ func (s State) nodesAfter(j *judge.Judgement) map[string]time.Time {
 		}
 	}
 	for name, state := range j.Nodes {
-		if state != judge.NodeDeadOrMissing {
+		if state != facts.NodeDeadOrMissing {
 			known[name] = time.Time{}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -14,7 +15,7 @@ type past struct{ State }
 
 func (past) Expected() map[string]time.Time { return nil }
 func (past) Of(judge.ID) judge.ItemHistory  { return judge.ItemHistory{} }
-func (s State) judged(o *Observed, policy judge.Policy) *judge.Judgement {
+func (s State) judged(o *Observed, policy facts.Policy) *judge.Judgement {
 	o.Past = past{s}
 	return Judged(o, policy).Judgement
 }

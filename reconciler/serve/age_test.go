@@ -12,7 +12,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
@@ -24,7 +24,7 @@ func recorderOf(registry *prometheus.Registry) *Recorder {
 
 // resultOf is the result of a pass that released nothing.
 func resultOf(parts ...Part) *reconciler.Result {
-	return &reconciler.Result{Assessment: Judged(Observe(parts...), judge.Policy{})}
+	return &reconciler.Result{Assessment: Judged(Observe(parts...), facts.Policy{})}
 }
 
 func TestMetrics_OldestHeld(t *testing.T) {
@@ -133,7 +133,7 @@ func TestMetrics_ReleaseDelay(t *testing.T) {
 		c.sleep(time.Minute)
 		count("after failed writes", unconfirmed, 1200, 1, 2)
 		count("unproven", proven, 60, 0, 0)
-		update(s.Recorder.Metrics, &reconciler.Result{Assessment: Judged(Observe(Pod("bystander")), judge.Policy{}),
+		update(s.Recorder.Metrics, &reconciler.Result{Assessment: Judged(Observe(Pod("bystander")), facts.Policy{}),
 			Delays: []reconciler.Delay{{Proven: true, After: time.Minute}, {Proven: true, After: 61 * time.Second}}})
 		count("proven", proven, 60, 1, 2)
 		count("proven", unconfirmed, 1200, 1, 2)

@@ -23,6 +23,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
@@ -62,7 +63,7 @@ func (e *Events) aboutSelf(reason, text string) {
 }
 
 // finding writes an Event on the first pool of a finding, else on the node.
-func (e *Events) finding(f judge.Finding, pools []*ippool.Pool) {
+func (e *Events) finding(f findings.Finding, pools []*ippool.Pool) {
 	on := e.Self
 	if ref, _, _ := strings.Cut(f.Pool, ","); ref != "" {
 		on = poolReference(ref, "")
@@ -75,7 +76,7 @@ func (e *Events) finding(f judge.Finding, pools []*ippool.Pool) {
 		on = &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: f.Node, UID: types.UID(f.Node)} // as kubelet's
 	}
 	level := corev1.EventTypeWarning
-	if f.Kind == judge.StatusMismatch { // information only
+	if f.Kind == findings.StatusMismatch { // information only
 		level = corev1.EventTypeNormal
 	}
 	e.Event(on, level, string(f.Kind), f.Message)

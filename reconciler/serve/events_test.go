@@ -10,7 +10,8 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
@@ -31,11 +32,11 @@ func (s *subjects) Eventf(o runtime.Object, _, _, _ string, _ ...any) { s.Event(
 func TestEvents_Objects(t *testing.T) {
 	recorder := &subjects{}
 	e := &Events{EventRecorder: recorder}
-	ended := Judged(Observe(UsualPool, ReportingWorker(Gone("box-1", UsualUID)), UsualPod()), judge.Policy{})
+	ended := Judged(Observe(UsualPool, ReportingWorker(Gone("box-1", UsualUID)), UsualPod()), facts.Policy{})
 	e.released(AllocationOf(t, ended, "10.0.0.5"))
-	without := Judged(Observe(UsualSandboxGone), judge.Policy{})
+	without := Judged(Observe(UsualSandboxGone), facts.Policy{})
 	e.released(AllocationOf(t, without, "10.0.0.5"))
-	conflict := FindingsOf(judge.Conflict, UsualPool, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")),
+	conflict := FindingsOf(findings.Conflict, UsualPool, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")),
 		Node("worker-1"), Node("worker-2"),
 		FreshReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))),
 		FreshReport("worker-2", Sandbox("box-2", "uid-2", OfPod("web-1"), WithAddress("10.0.0.5", ""))))
@@ -56,10 +57,10 @@ func TestEvents_Objects(t *testing.T) {
 }
 
 func TestEvents_TypesOfFindings(t *testing.T) {
-	for _, kind := range judge.Kinds() {
+	for _, kind := range findings.Kinds() {
 		recorder := &subjects{}
-		(&Events{EventRecorder: recorder, Self: &corev1.ObjectReference{}}).finding(judge.Finding{Kind: kind}, nil)
-		if isWarning := recorder.types[0] == corev1.EventTypeWarning; isWarning == (kind == judge.StatusMismatch) {
+		(&Events{EventRecorder: recorder, Self: &corev1.ObjectReference{}}).finding(findings.Finding{Kind: kind}, nil)
+		if isWarning := recorder.types[0] == corev1.EventTypeWarning; isWarning == (kind == findings.StatusMismatch) {
 			t.Errorf("an Event of %s has type %s", kind, recorder.types[0])
 		}
 	}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/restore/restoretest"
@@ -74,9 +76,9 @@ func TestRecorder_FenceEvents(t *testing.T) {
 // A repair recreates a lost pool under the Lease of its ADDs.
 func TestLeasesOf_ALostPool(t *testing.T) {
 	pool := ippool.NewPool("kube-system", "blue", netip.MustParsePrefix("10.0.0.0/24"))
-	repair := judge.Finding{Kind: judge.Unrecorded, Repair: &judge.Repair{Pool: pool, NewPool: true}}
-	leases := leasesOf(&reconciler.Result{Assessment: &judge.Assessment{
-		Judgement: &judge.Judgement{Observation: &judge.Observation{}},
-		Findings:  []judge.Finding{repair, {Kind: judge.Conflict}}}})
+	repair := findings.Finding{Kind: findings.Unrecorded, Repair: &findings.Repair{Pool: pool, NewPool: true}}
+	leases := leasesOf(&reconciler.Result{Assessment: &findings.Assessment{
+		Judgement: &judge.Judgement{Observation: &facts.Observation{}},
+		Findings:  []findings.Finding{repair, {Kind: findings.Conflict}}}})
 	restoretest.Equal(t, "Leases", leases, "map[kube-system:[whereabouts]]")
 }

@@ -18,12 +18,14 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
-func withFindings(found []judge.Finding) *reconciler.Result {
+func withFindings(found []findings.Finding) *reconciler.Result {
 	out := resultOf(Pod("bystander"))
 	out.Findings = found
 	return out
@@ -31,8 +33,8 @@ func withFindings(found []judge.Finding) *reconciler.Result {
 
 func TestMetrics_PoolFindings(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	update(NewMetrics(registry), withFindings([]judge.Finding{{Kind: judge.Conflict, Pool: "kube-system/a"},
-		{Kind: judge.Conflict, Pool: "kube-system/a"}, {Kind: judge.NotAttached}, {Kind: judge.Unrecorded,
+	update(NewMetrics(registry), withFindings([]findings.Finding{{Kind: findings.Conflict, Pool: "kube-system/a"},
+		{Kind: findings.Conflict, Pool: "kube-system/a"}, {Kind: findings.NotAttached}, {Kind: findings.Unrecorded,
 			Pool: "kube-system/a"}}))
 	want := map[string]float64{"Conflict kube-system/a": 2, "Unrecorded kube-system/a": 1, "NotAttached ": 1}
 	if got := series(t, registry, "pool_findings"); !maps.Equal(got, want) {
@@ -43,11 +45,11 @@ func TestMetrics_PoolFindings(t *testing.T) {
 // A defect of thousands of pools adds few series, and each finding is counted.
 func TestMetrics_PoolFindingsAreBounded(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	var found []judge.Finding
+	var found []findings.Finding
 	for pool := range 5000 {
-		found = append(found, judge.Finding{Kind: judge.MissingReservation, Pool: fmt.Sprint("kube-system/", pool)})
+		found = append(found, findings.Finding{Kind: findings.MissingReservation, Pool: fmt.Sprint("kube-system/", pool)})
 	}
-	found = append(found, judge.Finding{Kind: judge.Unrecorded, Pool: "kube-system/1"})
+	found = append(found, findings.Finding{Kind: findings.Unrecorded, Pool: "kube-system/1"})
 	update(NewMetrics(registry), withFindings(found))
 	got := series(t, registry, "pool_findings")
 	sum := 0.0
@@ -63,19 +65,19 @@ func TestMetrics_PoolFindingsAreBounded(t *testing.T) {
 func TestMetrics_UnknownSources(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m := NewMetrics(registry)
-	out := withFindings([]judge.Finding{{Kind: judge.Unrecorded, Pool: "kube-system/a"}})
+	out := withFindings([]findings.Finding{{Kind: findings.Unrecorded, Pool: "kube-system/a"}})
 	update(m, out)
 	for source, n := range series(t, registry, "source_known") {
 		if n != 1 {
 			t.Errorf("source %s is %g, want 1", source, n)
 		}
 	}
-	if got := series(t, registry, "findings"); len(got) != len(judge.Kinds()) {
+	if got := series(t, registry, "findings"); len(got) != len(findings.Kinds()) {
 		t.Errorf("all sources are known, but the findings are %v", got)
 	}
-	out.Observation.NADs = judge.Unknown[map[types.NamespacedName]*ippool.NAD](errors.New("forbidden"))
-	out.Observation.Reservations = judge.Unknown[[]*ippool.Reservation](errors.New("forbidden"))
-	out.Observation.Nodes = judge.Unknown[map[string]*podstate.Node](errors.New("forbidden"))
+	out.Observation.NADs = facts.Unknown[map[types.NamespacedName]*ippool.NAD](errors.New("forbidden"))
+	out.Observation.Reservations = facts.Unknown[[]*ippool.Reservation](errors.New("forbidden"))
+	out.Observation.Nodes = facts.Unknown[map[string]*podstate.Node](errors.New("forbidden"))
 	update(m, out)
 	want := map[string]float64{"nodes": 0, "network-attachment-definitions": 0, "sandboxreports": 1, "leases": 1,
 		"overlappingrangeipreservations": 0, "ipamclaims": 1, "virtualmachineinstances": 1}
@@ -164,20 +166,20 @@ func TestMetrics_Cardinality(t *testing.T) {
 		pool := *aPool(name.Name, "10.0.0.0/24")
 		full.All = append(full.All, &usage.Pool{Pool: &pool, Waiting: []types.NamespacedName{name},
 			Usable: new(big.Int), Free: new(big.Int)})
-		for _, kind := range judge.Kinds() {
-			out.Findings = append(out.Findings, judge.Finding{Kind: kind, Pool: name.String()})
+		for _, kind := range findings.Kinds() {
+			out.Findings = append(out.Findings, findings.Finding{Kind: kind, Pool: name.String()})
 		}
 	}
-	out.Nodes = map[string]judge.NodeState{}
+	out.Nodes = map[string]facts.NodeState{}
 	for n := range machines {
-		out.Nodes[fmt.Sprint(n)] = judge.NodeNoFreshReport
+		out.Nodes[fmt.Sprint(n)] = facts.NodeNoFreshReport
 	}
 	held := map[judge.Reason]time.Time{}
 	for _, reason := range judge.ReasonNames() {
 		held[judge.Reason(reason)] = Now
 		m.released.WithLabelValues(reason)
 	}
-	for _, kind := range judge.Kinds() {
+	for _, kind := range findings.Kinds() {
 		m.repaired.WithLabelValues(string(kind))
 	}
 	for _, why := range reconciler.Refusals() {

@@ -23,7 +23,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
@@ -56,7 +56,7 @@ type view struct {
 	full bool
 }
 
-func (c view) List(context.Context) (*judge.Observation, error) {
+func (c view) List(context.Context) (*facts.Observation, error) {
 	if c.full {
 		c.mu.Lock()
 		c.passes = append(c.passes, time.Now())
@@ -83,34 +83,34 @@ func (c view) List(context.Context) (*judge.Observation, error) {
 	return o, nil
 }
 
-func (c *cluster) observation() *judge.Observation {
-	o := &judge.Observation{
-		Now: time.Now(), NADs: judge.Complete(map[types.NamespacedName]*ippool.NAD{}, ""),
-		Pods: map[types.NamespacedName]*podstate.Pod{}, Reservations: judge.Complete[[]*ippool.Reservation](nil, ""),
-		Reports: judge.Complete(c.reports, ""), AgentLeases: judge.Complete(len(c.reports) > 0, ""), Revision: c.revision,
+func (c *cluster) observation() *facts.Observation {
+	o := &facts.Observation{
+		Now: time.Now(), NADs: facts.Complete(map[types.NamespacedName]*ippool.NAD{}, ""),
+		Pods: map[types.NamespacedName]*podstate.Pod{}, Reservations: facts.Complete[[]*ippool.Reservation](nil, ""),
+		Reports: facts.Complete(c.reports, ""), AgentLeases: facts.Complete(len(c.reports) > 0, ""), Revision: c.revision,
 	}
 	nodes := map[string]*podstate.Node{}
 	for _, r := range c.reports {
 		nodes[r.Name] = &podstate.Node{Name: r.Name, Ready: true, BootID: r.BootID, Machine: r.Machine}
 	}
-	o.Nodes = judge.Complete(nodes, "")
+	o.Nodes = facts.Complete(nodes, "")
 	for _, p := range c.pools {
 		o.Pools = append(o.Pools, p)
 	}
 	return o
 }
 
-func (c view) Relist(context.Context, *judge.Observation) (*judge.Observation, error) {
+func (c view) Relist(context.Context, *facts.Observation) (*facts.Observation, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.observation(), nil
 }
 
-func (c view) GetLive(_ context.Context, _ *judge.Observation, need judge.LiveKeys) (*judge.Live, error) {
+func (c view) GetLive(_ context.Context, _ *facts.Observation, need facts.LiveKeys) (*facts.Live, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.observation()
-	live := &judge.Live{Now: now.Now}
+	live := &facts.Live{Now: now.Now}
 	live.Pools, live.Pods = map[types.NamespacedName]*ippool.Pool{}, map[types.NamespacedName]*podstate.Pod{}
 	for _, n := range need.Pools {
 		live.Pools[n] = c.pools[n.Name]

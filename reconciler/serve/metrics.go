@@ -9,6 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
@@ -34,7 +36,7 @@ type Metrics struct {
 const proven, unconfirmed = "proven", "unconfirmed"
 
 // nodeNotReady is the state of nodes without a fresh report that are not Ready.
-const nodeNotReady judge.NodeState = "NotReady"
+const nodeNotReady facts.NodeState = "NotReady"
 
 // NewMetrics makes the metrics and registers them.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
@@ -87,7 +89,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		m.refused.WithLabelValues(string(why))
 		m.unrepaired.WithLabelValues(string(why))
 	}
-	for _, kind := range []judge.Kind{judge.Unrecorded, judge.Misrecorded, judge.MissingReservation} {
+	for _, kind := range []findings.Kind{findings.Unrecorded, findings.Misrecorded, findings.MissingReservation} {
 		m.repaired.WithLabelValues(string(kind))
 	}
 	for _, reason := range []judge.Reason{judge.PodGone, judge.PodReplaced, judge.PodFinished, judge.SandboxReplaced,
@@ -119,7 +121,7 @@ var (
 	candidates  = gauge("candidates", "Stale allocations and reservations that are not released yet.")
 	oldest      = gauge("oldest_candidate_timestamp_seconds", "Since when the oldest candidate is Stale, 0 without one.")
 	oldestHeld  = gauge("oldest_held_timestamp_seconds", "Since when the oldest Held item is held, by reason.", "reason")
-	findings    = gauge("findings", "Findings, by kind.", "kind")
+	defects     = gauge("findings", "Findings, by kind.", "kind")
 	perPool     = gauge("pool_findings", "Findings, by kind and pool; the pool other stands for many.", "kind", "pool")
 	diverged    = gauge("diverged_reservations", "Reservations that are Missing, or Alone without an allocation.", "state")
 	retried     = gauge("most_retried_attempts", "How many passes could not release the most retried item.")
@@ -157,14 +159,14 @@ func (m *Metrics) update(out *reconciler.Result, held map[judge.Reason]time.Time
 		g.set(sourceKnown, oneIf(s.Unknown == ""), string(s.Name))
 	}
 	g.setFindings(out)
-	states := map[judge.NodeState]int{}
+	states := map[facts.NodeState]int{}
 	for name, state := range out.Nodes {
-		if n := out.Observation.Nodes.Or(nil)[name]; state == judge.NodeNoFreshReport && n != nil && !n.Ready {
+		if n := out.Observation.Nodes.Or(nil)[name]; state == facts.NodeNoFreshReport && n != nil && !n.Ready {
 			state = nodeNotReady
 		}
 		states[state]++
 	}
-	all := []judge.NodeState{judge.NodeFresh, judge.NodeNoFreshReport, judge.NodeDeadOrMissing, nodeNotReady}
+	all := []facts.NodeState{facts.NodeFresh, facts.NodeNoFreshReport, facts.NodeDeadOrMissing, nodeNotReady}
 	for _, state := range all {
 		isKnown := out.Observation.Nodes.IsKnown() && out.Observation.Reports.IsKnown()
 		g.setCount(nodes, states[state], isKnown, string(state))
@@ -231,7 +233,7 @@ func (g *gauges) setCount(d *prometheus.Desc, count int, isKnown bool, labels ..
 // unknown source, and of which nothing was found, is absent.
 func (g *gauges) setFindings(out *reconciler.Result) {
 	type place struct{ kind, pool string }
-	found, places := map[judge.Kind]int{}, map[place]int{}
+	found, places := map[findings.Kind]int{}, map[place]int{}
 	for _, f := range out.Findings {
 		at := place{string(f.Kind), f.Pool}
 		if places[at] == 0 && len(places) >= maxPoolFindings {
@@ -240,10 +242,10 @@ func (g *gauges) setFindings(out *reconciler.Result) {
 		found[f.Kind] += f.Count()
 		places[at] += f.Count()
 	}
-	unknown := judge.UnknownKinds(out.Observation)
-	isKnown := func(kind judge.Kind) bool { return !slices.Contains(unknown, kind) }
-	for _, kind := range judge.Kinds() {
-		g.setCount(findings, found[kind], isKnown(kind), string(kind))
+	unknown := findings.UnknownKinds(out.Observation)
+	isKnown := func(kind findings.Kind) bool { return !slices.Contains(unknown, kind) }
+	for _, kind := range findings.Kinds() {
+		g.setCount(defects, found[kind], isKnown(kind), string(kind))
 	}
 	for at, n := range places {
 		g.set(perPool, float64(n), at.kind, at.pool)
@@ -254,7 +256,7 @@ func (g *gauges) setFindings(out *reconciler.Result) {
 			alone++
 		}
 	}
-	g.setCount(diverged, found[judge.MissingReservation], isKnown(judge.MissingReservation), "Missing")
+	g.setCount(diverged, found[findings.MissingReservation], isKnown(findings.MissingReservation), "Missing")
 	g.setCount(diverged, alone, out.Observation.Reservations.IsKnown(), "Alone")
 }
 

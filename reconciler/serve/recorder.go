@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/informers"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
@@ -196,7 +197,7 @@ func (r *Recorder) recordRefusal(x reconciler.Refused) {
 func (r *Recorder) recordFindings(out *reconciler.Result) {
 	for _, f := range out.Findings {
 		message := ""
-		if f.Kind == judge.MalformedFinding {
+		if f.Kind == findings.MalformedFinding {
 			message = f.Message
 		}
 		if r.isNew("finding", f.Kind, f.Pool, f.IP, f.Node, f.Pods, f.ContainerIDs, message) {

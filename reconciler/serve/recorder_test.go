@@ -16,6 +16,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/informers"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
@@ -149,7 +150,7 @@ func TestRecorder_MassRepair(t *testing.T) {
 	recorder := newRecorder(&log)
 	out := passOver(t, &reconciler.Process{})
 	for _, ip := range []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"} {
-		f := judge.Finding{Kind: judge.Unrecorded, IP: ip, Pool: "kube-system/p"}
+		f := findings.Finding{Kind: findings.Unrecorded, IP: ip, Pool: "kube-system/p"}
 		u := reconciler.Unrepaired{Finding: f, Why: reconciler.Breaker, Detail: "too many of worker-1"}
 		out.Unrepaired = append(out.Unrepaired, u)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
@@ -58,17 +58,17 @@ func newReportGCTest() *reportGCTest {
 
 // at collects some time after noon.
 func (s *reportGCTest) at(after time.Duration) {
-	o := &judge.Observation{
-		Now: noon.Add(after), Nodes: judge.Complete(s.nodes, ""), Pools: s.pools,
-		NADs: judge.Complete(map[types.NamespacedName]*ippool.NAD{}, ""),
+	o := &facts.Observation{
+		Now: noon.Add(after), Nodes: facts.Complete(s.nodes, ""), Pools: s.pools,
+		NADs: facts.Complete(map[types.NamespacedName]*ippool.NAD{}, ""),
 		Pods: map[types.NamespacedName]*podstate.Pod{},
-		Reports: judge.Complete([]*podstate.Report{{
+		Reports: facts.Complete([]*podstate.Report{{
 			SandboxReport: &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: "worker-2"},
 				Sandboxes: []v1alpha1.Sandbox{{ID: "box-0", State: v1alpha1.SandboxReady}}},
 			ConfirmedAt: s.renewed, LeaseRenewedAt: s.renewed,
 		}}, ""),
 	}
-	j := judgetest.AssessAlone(o, judge.Policy{})
+	j := judgetest.AssessAlone(o, facts.Policy{})
 	s.next = s.Collect(context.Background(), &reconciler.Result{Assessment: j})
 }
 

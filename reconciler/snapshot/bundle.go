@@ -10,7 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 )
 
 // Manifest is what a bundle says of its files, and what judging needs that is in no object.
@@ -70,7 +70,7 @@ type Encoder struct {
 
 // Encode calls add with each file of an observation, a List as kubectl writes it, and returns what the manifest says
 // of them. list returns the objects of a resource.
-func (e *Encoder) Encode(o *judge.Observation, list func(resource string) List, add func(name string, text []byte),
+func (e *Encoder) Encode(o *facts.Observation, list func(resource string) List, add func(name string, text []byte),
 ) (Manifest, error) {
 	w := &writer{Encoder: e, nodes: nodesOf(o), hashes: map[string]string{}}
 	m := NewManifest()
@@ -119,7 +119,7 @@ func (e *Encoder) why(err error) string {
 }
 
 // nodesOf are the names of all nodes that an observation knows.
-func nodesOf(o *judge.Observation) map[string]bool {
+func nodesOf(o *facts.Observation) map[string]bool {
 	nodes := map[string]bool{}
 	for name := range o.Nodes.Or(nil) {
 		nodes[name] = true
@@ -176,7 +176,7 @@ type source struct {
 	err     error
 }
 
-func readOf(o *judge.Observation, kind string) source {
+func readOf(o *facts.Observation, kind string) source {
 	switch kind {
 	case "IPPool":
 		return source{len(o.Pools), nil}

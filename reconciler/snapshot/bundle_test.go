@@ -21,7 +21,8 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 )
@@ -82,7 +83,7 @@ func listOf(t *testing.T, o *Observed, resource string) snapshot.List {
 }
 
 // bundled is an observation after it was a bundle, and the text of the bundle.
-func bundled(t *testing.T, o *Observed, e snapshot.Encoder) (*judge.Observation, string) {
+func bundled(t *testing.T, o *Observed, e snapshot.Encoder) (*facts.Observation, string) {
 	t.Helper()
 	archive := tarOf(t, bundleOf(t, o, e))
 	s, err := snapshot.OpenStream("bundle", strings.NewReader(archive), time.Time{}, home)
@@ -103,7 +104,7 @@ func asListed(o *Observed) *Observed {
 }
 
 // said is all that a judgement says, by line.
-func said(j *judge.Assessment) (all []string) {
+func said(j *findings.Assessment) (all []string) {
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
 		all = append(all, fmt.Sprintf("%s %s %q %s %+v: %s", it.Object(), it.Text(), it.Key(), it.RuleID(), it.ID(),
 			it.Message()))
@@ -116,7 +117,7 @@ func said(j *judge.Assessment) (all []string) {
 }
 
 // saidWithoutNames is what a judgement says without the names of pods, namespaces and nodes, in no order.
-func saidWithoutNames(j *judge.Assessment) (all []string) {
+func saidWithoutNames(j *findings.Assessment) (all []string) {
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
 		all = append(all, fmt.Sprintf("%s %q %s %s %v", it.Text(), it.Key(), it.ContainerID(), it.RuleID(), it.Proven))
 	}
@@ -161,7 +162,7 @@ func TestEncode_JudgedAsTheCluster(t *testing.T) {
 }
 
 // sameObjects compares all fields of all objects.
-func sameObjects(t tester, got, want *judge.Observation) {
+func sameObjects(t tester, got, want *facts.Observation) {
 	t.Helper()
 	compare := func(got, want any) {
 		t.Helper()
@@ -206,7 +207,7 @@ func sameObjects(t tester, got, want *judge.Observation) {
 	}
 	rest, restAgain := *want, *got // what is no object
 	rest.Static = true
-	for _, o := range []*judge.Observation{&rest, &restAgain} {
+	for _, o := range []*facts.Observation{&rest, &restAgain} {
 		o.Unreadable, o.Warnings = append([]string{}, o.Unreadable...), append([]string{}, o.Warnings...)
 	}
 	compare(&restAgain, &rest)
@@ -214,7 +215,7 @@ func sameObjects(t tester, got, want *judge.Observation) {
 }
 
 // sourcesOf are the revisions of sources, and why they are unknown.
-func sourcesOf(o *judge.Observation) []string {
+func sourcesOf(o *facts.Observation) []string {
 	return []string{o.Reservations.Revision() + o.Reservations.Why(), o.NADs.Revision() + o.NADs.Why(),
 		o.IPAMClaims.Revision() + o.IPAMClaims.Why(), o.Guests.Revision() + o.Guests.Why(),
 		o.Nodes.Revision() + o.Nodes.Why(), o.Reports.Revision() + o.Reports.Why(),
@@ -330,12 +331,12 @@ func TestEncode_OddObjects(t *testing.T) {
 	everyFieldIsSet(t, "a report", again.Reports.Or(nil))
 	everyFieldIsSet(t, "a pool", again.Pools)
 	everyFieldIsSet(t, "a reservation", again.Reservations.Or(nil))
-	assessed := func(o *judge.Observation) *judge.Assessment {
-		return AssessAlone(o, judge.Policy{})
+	assessed := func(o *facts.Observation) *findings.Assessment {
+		return AssessAlone(o, facts.Policy{})
 	}
-	same(t, 0, said(assessed(again)), said(Judged(o, judge.Policy{})))
+	same(t, 0, said(assessed(again)), said(Judged(o, facts.Policy{})))
 	again, redacted := bundled(t, o, snapshot.Encoder{Labels: labels, Rename: renamed})
-	same(t, 0, saidWithoutNames(assessed(again)), saidWithoutNames(Judged(o, judge.Policy{})))
+	same(t, 0, saidWithoutNames(assessed(again)), saidWithoutNames(Judged(o, facts.Policy{})))
 	refused := types.NamespacedName{Namespace: "namespace-wvuzfog", Name: "refused"}
 	if n := again.NADs.Or(nil)[refused]; n == nil || n.Networks[0].Refused == "" {
 		t.Errorf("an ADD by the definition would not be refused: %+v", n)
@@ -474,9 +475,9 @@ func TestEncode_UnknownKinds(t *testing.T) {
 		IPAMClaimsUnread("forbidden"), LeasesOfReports)
 	o.AddReports(podstate.UnreadReport("worker-2", "u", "5"))
 	o.Unreadable = []string{"SandboxReport worker-2: nonsense"}
-	o.AgentLeases = judge.Unknown[bool](errors.New("no Leases"))
-	o.NADs = judge.Unknown[map[types.NamespacedName]*ippool.NAD](errors.New("no definitions"))
-	o.Reservations = judge.Unknown[[]*ippool.Reservation](errors.New("no reservations"))
+	o.AgentLeases = facts.Unknown[bool](errors.New("no Leases"))
+	o.NADs = facts.Unknown[map[types.NamespacedName]*ippool.NAD](errors.New("no definitions"))
+	o.Reservations = facts.Unknown[[]*ippool.Reservation](errors.New("no reservations"))
 	again, _ := bundled(t, o, snapshot.Encoder{})
 	same(t, 0, sourcesOf(again), sourcesOf(o.Observation))
 	unread := again.Reports.Or(nil)[0]
@@ -488,9 +489,9 @@ func TestEncode_UnknownKinds(t *testing.T) {
 // Sentences that may have names are not in a bundle with other names. A Forbidden names who asked.
 func TestEncode_SentencesWithoutNames(t *testing.T) {
 	o := Observe(UsualPool, UsualPod(), FreshReport("worker-1"))
-	o.NADs = judge.Unknown[map[types.NamespacedName]*ippool.NAD](fmt.Errorf("list: %w", apierrors.NewForbidden(
+	o.NADs = facts.Unknown[map[types.NamespacedName]*ippool.NAD](fmt.Errorf("list: %w", apierrors.NewForbidden(
 		schema.GroupResource{Resource: "network-attachment-definitions"}, "", errors.New(`User "alice" cannot list`))))
-	o.IPAMClaims = judge.Unknown[map[types.NamespacedName]*ippool.Claim](errors.New("dial tcp: lookup api.alice.example"))
+	o.IPAMClaims = facts.Unknown[map[types.NamespacedName]*ippool.Claim](errors.New("dial tcp: lookup api.alice.example"))
 	o.Warnings, o.Unreadable = []string{"the annotation is alice"}, []string{"Pod default/alice: nonsense"}
 	o.Restored = "SandboxReport alice is at resourceVersion 5 after 7"
 	again, _ := bundled(t, o, snapshot.Encoder{Rename: renamed})

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -44,7 +45,7 @@ func TestCopies_OfAPod(t *testing.T) {
 			}
 			o := observe(t, open(t, folder(t, files)))
 			equal(t, title+": there is a note", len(o.Unreadable) > 0, c.first == judge.Held)
-			items := judgetest.AssessAlone(o, judge.Policy{}).Allocations
+			items := judgetest.AssessAlone(o, facts.Policy{}).Allocations
 			equal(t, title+": "+items[0].Text(), items[0].Verdict, c.first)
 			equal(t, title+": "+items[1].Text(), items[1].Verdict, judge.Held)
 			slices.Reverse(c.copies)
@@ -67,7 +68,7 @@ func TestCopies_AddressesOfAllCountAsCarried(t *testing.T) {
 		for i, text := range copies {
 			files[string(rune('a'+i))+".yaml"] = text
 		}
-		for _, it := range judgetest.AssessAlone(observe(t, open(t, folder(t, files))), judge.Policy{}).Allocations {
+		for _, it := range judgetest.AssessAlone(observe(t, open(t, folder(t, files))), facts.Policy{}).Allocations {
 			if it.Verdict == judge.Stale {
 				t.Errorf("%s: %s is Stale", title, it.Text())
 			}

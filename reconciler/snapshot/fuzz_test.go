@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 )
@@ -19,7 +19,7 @@ import (
 // outsider is a pod that stands beside the snapshot, and in it only where a link leads there.
 const outsider = "apiVersion: v1\nkind: Pod\nmetadata: {namespace: secret, name: outsider}\n"
 
-func hasOutsider(o *judge.Observation) bool {
+func hasOutsider(o *facts.Observation) bool {
 	return o.Pods[types.NamespacedName{Namespace: "secret", Name: "outsider"}] != nil
 }
 
@@ -53,7 +53,7 @@ func FuzzAStreamIsReadAlikeTwiceOrRefused(f *testing.F) {
 			len(a.Reports.Or(nil)) != len(b.Reports.Or(nil)) {
 			t.Fatalf("read as %d pools and %d pods, and then %d and %d", len(a.Pools), len(a.Pods), len(b.Pools), len(b.Pods))
 		}
-		judgetest.AssessAlone(a, judge.Policy{})
+		judgetest.AssessAlone(a, facts.Policy{})
 	})
 }
 

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 )
 
@@ -54,7 +54,7 @@ func open(t tester, dir string) *snapshot.Snapshot {
 	return f
 }
 
-func observe(t tester, f *snapshot.Snapshot) *judge.Observation {
+func observe(t tester, f *snapshot.Snapshot) *facts.Observation {
 	t.Helper()
 	o, err := f.List(context.Background())
 	if err != nil {
@@ -64,12 +64,12 @@ func observe(t tester, f *snapshot.Snapshot) *judge.Observation {
 }
 
 // observeFile opens a folder of one file beside a pool, and observes it.
-func observeFile(t *testing.T, text string) *judge.Observation {
+func observeFile(t *testing.T, text string) *facts.Observation {
 	t.Helper()
 	return observe(t, open(t, folder(t, map[string]string{"pool.yaml": onePool, "other.yaml": text})))
 }
 
-func poolNamed(t tester, o *judge.Observation, name string) *ippool.Pool {
+func poolNamed(t tester, o *facts.Observation, name string) *ippool.Pool {
 	t.Helper()
 	for _, p := range o.Pools {
 		if p.Name == name {
@@ -80,7 +80,7 @@ func poolNamed(t tester, o *judge.Observation, name string) *ippool.Pool {
 	return nil
 }
 
-func reservationNamed(t tester, o *judge.Observation, name string) *ippool.Reservation {
+func reservationNamed(t tester, o *facts.Observation, name string) *ippool.Reservation {
 	t.Helper()
 	for _, r := range o.Reservations.Or(nil) {
 		if r.Name == name {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -116,10 +117,10 @@ func indentedBy2(text string) string {
 }
 
 // judgedAs checks the verdicts on the two entries of onePool.
-func judgedAs(t *testing.T, o *judge.Observation, onA, onB judge.Verdict) {
+func judgedAs(t *testing.T, o *facts.Observation, onA, onB judge.Verdict) {
 	t.Helper()
 	found := map[string]judge.Verdict{}
-	for _, it := range judgetest.AssessAlone(o, judge.Policy{}).Allocations {
+	for _, it := range judgetest.AssessAlone(o, facts.Policy{}).Allocations {
 		found[it.PodRef()] = it.Verdict
 	}
 	if want := map[string]judge.Verdict{"default/a": onA, "default/b": onB}; !maps.Equal(found, want) {

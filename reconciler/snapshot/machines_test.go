@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -48,7 +49,7 @@ func TestRead_Machines(t *testing.T) {
 				files[name] = "---\n" + text
 			}
 			o := observe(t, open(t, folder(t, files)))
-			it := judgetest.AssessAlone(o, judge.Policy{}).Allocations[0]
+			it := judgetest.AssessAlone(o, facts.Policy{}).Allocations[0]
 			if it.Reason != c.reason {
 				t.Errorf("%s, %s: %s (unreadable %v)", it.Verdict, it.Reason, it.Message(), o.Unreadable)
 			}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 )
 
 // outputGroup is the API group of what ip-reconcile prints, and manifestKind the kind of a bundle's manifest.
@@ -153,14 +153,14 @@ func (s *Snapshot) checkBundle() error {
 }
 
 // listed returns the objects of a kind, or why the kind could not be read when the bundle was written.
-func listed[T any](b *bundle, kind string, content T) judge.Source[T] {
+func listed[T any](b *bundle, kind string, content T) facts.Source[T] {
 	for _, l := range b.Lists {
 		if l.Kind == kind {
-			return judge.Complete(content, l.ResourceVersion)
+			return facts.Complete(content, l.ResourceVersion)
 		}
 	}
 	i := slices.IndexFunc(b.Unknown, func(u UnknownKind) bool { return u.Kind == kind })
-	return judge.Unknown[T](errors.New(b.Unknown[i].Why))
+	return facts.Unknown[T](errors.New(b.Unknown[i].Why))
 }
 
 // revision is that of the list of pools, 0 if it is no number.

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
@@ -70,7 +72,7 @@ func sayPasses(t *testing.T, w io.Writer, seed uint64) {
 	o, policy := ObserveDistinct(c.Cluster()), c.Policy()
 	var known reconciler.Known
 	for range 3 {
-		j := judge.Assess(judge.Judge(judge.NewIndex(o.Observation, known, policy), known, nil))
+		j := findings.Assess(judge.Judge(facts.New(o.Observation, known, policy), known, nil))
 		say(t, w, j.Judgement)
 		fmt.Fprintf(w, "%+v\n", j.Summary())
 		fmt.Fprintln(w, DescribeFindings(j.Findings), j.Notes())
@@ -94,7 +96,7 @@ func saySecondCheck(t *testing.T, w io.Writer, seed uint64) {
 	j := judge.JudgeAt(x, o.Past, nil, at)
 	say(t, w, j)
 	fmt.Fprintf(w, "%+v\n", j.Summary())
-	found := DescribeFindings(judge.FindingsAt(j, at, at))
+	found := DescribeFindings(findings.FindingsAt(j, at, at))
 	slices.Sort(found)
 	fmt.Fprintln(w, found)
 }

@@ -28,7 +28,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 )
 
 // Snapshot is a snapshot of a cluster. It is a reconciler.Source.
@@ -36,7 +36,7 @@ type Snapshot struct {
 	// ClusterUID is the UID of the namespace kube-system, "" if the files do not have it.
 	ClusterUID string
 
-	observed      judge.Observation
+	observed      facts.Observation
 	gathered      time.Time                      // by its timestamp file
 	namespace     string                         // of the reconciler
 	pools         map[string]*ippool.Pool        // by object.ref
@@ -114,7 +114,7 @@ func open(path string, files walk, now time.Time, namespace string) (*Snapshot, 
 		seenIn: map[string]string{}, seen: map[string]bool{}, reports: map[string]*v1alpha1.SandboxReport{},
 		nads: map[types.NamespacedName]*ippool.NAD{}, nodes: map[string]*podstate.Node{},
 		claims: map[types.NamespacedName]*ippool.Claim{}, counts: map[listKey]int{},
-		observed: judge.Observation{Pods: map[types.NamespacedName]*podstate.Pod{}},
+		observed: facts.Observation{Pods: map[types.NamespacedName]*podstate.Pod{}},
 	}
 	if err := files(s.take); err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)
@@ -146,9 +146,9 @@ func (s *Snapshot) complete(now time.Time) {
 	for _, r := range sorted(s.reports) {
 		reports = append(reports, podstate.ReadSnapshotReport(r, leases[r.Name]))
 	}
-	o.Reports, o.AgentLeases = judge.Complete(reports, ""), judge.Complete(len(leases) > 0, "")
+	o.Reports, o.AgentLeases = facts.Complete(reports, ""), facts.Complete(len(leases) > 0, "")
 	if s.isReportNameless {
-		o.Reports = judge.Unknown[[]*podstate.Report](
+		o.Reports = facts.Unknown[[]*podstate.Report](
 			errors.New("the snapshot contains a SandboxReport that cannot be decoded"))
 	}
 	s.addUnreadClaims()
@@ -182,11 +182,11 @@ func (s *Snapshot) complete(now time.Time) {
 }
 
 // exported returns the objects of a kind. A snapshot without any is no proof that the cluster has none.
-func exported[T any](s *Snapshot, kind string, content T) judge.Source[T] {
+func exported[T any](s *Snapshot, kind string, content T) facts.Source[T] {
 	if !s.has(kind) {
-		return judge.Unknown[T](fmt.Errorf("the snapshot contains no %s: they may not have been exported", kind))
+		return facts.Unknown[T](fmt.Errorf("the snapshot contains no %s: they may not have been exported", kind))
 	}
-	return judge.Complete(content, "")
+	return facts.Complete(content, "")
 }
 
 // addUnreadClaims adds the IPAMClaims of which it is unknown whether they exist: the files have none of their
@@ -225,12 +225,12 @@ func (s *Snapshot) withoutLeases(leases map[string]*coordinationv1.Lease, warn f
 	}
 	if len(without) > 0 {
 		warn("the snapshot has no agent's Lease for the SandboxReports of %s, so these reports are not fresh: add "+
-			"the Leases (kubectl get leases.coordination.k8s.io -A -o yaml)", judge.AtMost(without, namesShown))
+			"the Leases (kubectl get leases.coordination.k8s.io -A -o yaml)", facts.AtMost(without, namesShown))
 	}
 	if len(others) > 0 {
 		warn("the Leases of %s are not of the same time as the SandboxReports, so these reports are not fresh: export both "+
 			"in one command (kubectl get sandboxreports.ip-reconcile.dev,leases.coordination.k8s.io -A -o yaml)",
-			judge.AtMost(others, namesShown))
+			facts.AtMost(others, namesShown))
 	}
 }
 
@@ -291,17 +291,17 @@ func sorted[V any](all map[string]V) []V {
 }
 
 // List returns the snapshot as an observation.
-func (s *Snapshot) List(context.Context) (*judge.Observation, error) {
+func (s *Snapshot) List(context.Context) (*facts.Observation, error) {
 	o := s.observed
 	return &o, nil
 }
 
 // Relist returns what List returns: a snapshot does not change.
-func (s *Snapshot) Relist(ctx context.Context, _ *judge.Observation) (*judge.Observation, error) {
+func (s *Snapshot) Relist(ctx context.Context, _ *facts.Observation) (*facts.Observation, error) {
 	return s.List(ctx)
 }
 
 // GetLive returns no changed objects: a snapshot does not change.
-func (s *Snapshot) GetLive(context.Context, *judge.Observation, judge.LiveKeys) (*judge.Live, error) {
-	return &judge.Live{}, nil
+func (s *Snapshot) GetLive(context.Context, *facts.Observation, facts.LiveKeys) (*facts.Live, error) {
+	return &facts.Live{}, nil
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 )
 
@@ -127,7 +127,7 @@ func nodeObject(node string) string {
 }
 
 // freshReports are the names of the reports that may be relied upon.
-func freshReports(o *judge.Observation) string {
+func freshReports(o *facts.Observation) string {
 	var names string
 	for _, r := range o.Reports.Or(nil) {
 		if r.IsFresh(o.Now) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -28,26 +29,26 @@ func saysUnreadable(t *testing.T, texts []string, words ...string) {
 func TestUnreadable_ReportedAndExisting(t *testing.T) {
 	const reportKind, leaseKind = "apiVersion: ip-reconcile.dev/v1alpha1\nkind: SandboxReport\n",
 		"apiVersion: coordination.k8s.io/v1\nkind: Lease\n"
-	badReport := func(o *judge.Observation) bool {
+	badReport := func(o *facts.Observation) bool {
 		r := o.Reports.Or(nil)
 		return len(r) == 1 && r[0].Name == "w1" && r[0].ConfirmedAt.IsZero()
 	}
-	noReports := func(o *judge.Observation) bool { return !o.Reports.IsKnown() }
+	noReports := func(o *facts.Observation) bool { return !o.Reports.IsKnown() }
 	for title, c := range map[string]struct {
 		text string
 		says []string
-		is   func(o *judge.Observation) bool
+		is   func(o *facts.Observation) bool
 	}{
 		"a pod": {"apiVersion: v1\nkind: Pod\nmetadata: {namespace: default, name: a, uid: pod-a}\nspec: {containers: 5}\n" +
 			"status: {phase: Failed}\n",
-			[]string{"other.yaml", "Pod", "default/a", ": spec.containers is a number"}, func(o *judge.Observation) bool {
+			[]string{"other.yaml", "Pod", "default/a", ": spec.containers is a number"}, func(o *facts.Observation) bool {
 				want := &podstate.Pod{NamespacedName: name("default", "a"), UID: "pod-a", Phase: podstate.Live,
 					Status: podstate.StatusUnreadable, Contradiction: o.Unreadable[0]}
 				return reflect.DeepEqual(o.Pods[want.NamespacedName], want)
 			}},
 		"a node": {"apiVersion: v1\nkind: Node\nmetadata: {name: w1, labels: {a: b}}\nspec: {taints: x}\n" +
 			"status: {conditions: [{type: Ready, status: \"True\"}]}\n",
-			[]string{"other.yaml", "Node", "w1"}, func(o *judge.Observation) bool {
+			[]string{"other.yaml", "Node", "w1"}, func(o *facts.Observation) bool {
 				return reflect.DeepEqual(o.Nodes.Or(nil)["w1"], &podstate.Node{Name: "w1", Labels: map[string]string{"a": "b"}})
 			}},
 		"a report's field": {reportKind + "metadata: {name: w1}\nobservedAt: \"2026-11-20T11:59:30Z\"\nsandboxes: 5\n",
@@ -60,7 +61,7 @@ func TestUnreadable_ReportedAndExisting(t *testing.T) {
 			[]string{"Lease", "x/w1"}, nil},
 		"an object's kind": {"metadata: {namespace: default}\n", []string{"other.yaml", "no kind"}, nil},
 		"the own namespace": {"apiVersion: v1\nkind: Namespace\nmetadata: {name: ip-reconcile, annotations: [a, b]}\n",
-			[]string{"Namespace"}, func(o *judge.Observation) bool { return o.Paused }},
+			[]string{"Namespace"}, func(o *facts.Observation) bool { return o.Paused }},
 	} {
 		o := observeFile(t, c.text)
 		saysUnreadable(t, o.Unreadable, c.says...)
@@ -124,7 +125,7 @@ func TestUnreadable_PodWithoutWhatEveryPodHas(t *testing.T) {
 		if p := o.Pods[web]; !strings.Contains(p.Contradiction, "metadata.uid is missing") {
 			t.Errorf("%s, without a UID: %q", name, p.Contradiction)
 		}
-		if got := judgetest.AssessAlone(o, judge.Policy{}).Allocations[0]; got.Verdict != judge.Held {
+		if got := judgetest.AssessAlone(o, facts.Policy{}).Allocations[0]; got.Verdict != judge.Held {
 			t.Errorf("%s, without a UID: %s", name, got.Message())
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
@@ -226,7 +226,7 @@ func TestUnused_OnlyWhatNothingUses(t *testing.T) {
 		})
 	}
 	j := judged(empty, Pod("bystander"))
-	j.Findings = []judge.Finding{{Kind: judge.Unrecorded, Pool: "x/y,kube-system/10.0.0.0-24"}}
+	j.Findings = []findings.Finding{{Kind: findings.Unrecorded, Pool: "x/y,kube-system/10.0.0.0-24"}}
 	u := usage.Of(j)
 	if u.KeepUnused(j); len(u.All) > 0 {
 		t.Error("a pool with a finding is unused")

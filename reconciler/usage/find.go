@@ -9,7 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 )
 
 // Find are the pools with a text as "<namespace>/<name>", name, range, or address in their range.
@@ -36,7 +37,7 @@ func (u *Pools) Known() string {
 	for i, p := range u.All {
 		all[i] = p.Ref()
 	}
-	return "there are " + cmp.Or(judge.AtMost(all, 10), "none")
+	return "there are " + cmp.Or(facts.AtMost(all, 10), "none")
 }
 
 // Networks are the names of the pool's definitions, each once.
@@ -99,7 +100,7 @@ func most(counts map[string]int) []Owner {
 
 // KeepUnused keeps, by name, the pools without allocations, reservations in their range and findings that no definition
 // names. A definition that was not read may name any pool: KeepUnused then keeps none, and notes why.
-func (u *Pools) KeepUnused(j *judge.Assessment) {
+func (u *Pools) KeepUnused(j *findings.Assessment) {
 	unread, networks := slices.Clone(u.o.Unreadable), []ippool.Network{}
 	if len(u.o.NADs.Or(nil)) == 0 {
 		unread = append(unread, "no NetworkAttachmentDefinition was read")
@@ -110,7 +111,7 @@ func (u *Pools) KeepUnused(j *judge.Assessment) {
 		}
 	}
 	if slices.Sort(unread); len(unread) > 0 {
-		u.Notes = append(u.Notes, "it is unknown which pools are unused: "+judge.AtMost(unread, 3))
+		u.Notes = append(u.Notes, "it is unknown which pools are unused: "+facts.AtMost(unread, 3))
 	}
 	u.All = slices.DeleteFunc(u.All, func(p *Pool) bool {
 		isNamed := func(n ippool.Network) bool {

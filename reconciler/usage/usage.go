@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -74,11 +76,11 @@ type Pools struct {
 	// Notes has a sentence for each thing that makes the numbers unknown or incomplete.
 	Notes []string
 
-	o *judge.Observation
+	o *facts.Observation
 }
 
 // Of calculates how full the pools of a judgement are.
-func Of(j *judge.Assessment) *Pools {
+func Of(j *findings.Assessment) *Pools {
 	u := &Pools{o: j.Observation}
 	definitions := u.definitions()
 	reserved := reservedAddresses(u.o.Reservations.Or(nil), definitions)
@@ -158,7 +160,7 @@ func (u *Pools) definitions() []*Definition {
 	if len(unreadable) > 0 {
 		slices.Sort(unreadable)
 		u.Notes = append(u.Notes, "addresses of these NetworkAttachmentDefinitions are not counted as usable, because they "+
-			"cannot be parsed: "+judge.AtMost(unreadable, 5))
+			"cannot be parsed: "+facts.AtMost(unreadable, 5))
 	}
 	slices.SortStableFunc(all, func(a, b *Definition) int { return cmp.Compare(a.String(), b.String()) })
 	return all
@@ -170,7 +172,7 @@ func refusal(name types.NamespacedName, n ippool.Network) string {
 }
 
 // define finds the pool's definitions, or why they are unknown.
-func (p *Pool) define(all []*Definition, o *judge.Observation) {
+func (p *Pool) define(all []*Definition, o *facts.Observation) {
 	if p.Problem != "" {
 		p.Unknown = p.Problem
 		return

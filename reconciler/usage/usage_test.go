@@ -14,7 +14,8 @@ import (
 	"github.com/k8snetworkplumbingwg/whereabouts/pkg/types"
 	"pgregory.net/rapid"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
@@ -36,7 +37,7 @@ func pool29(keys ...int) Part {
 	return All(append(all, Pool("10.0.0.0-29", "10.0.0.0/29", allocs...))...)
 }
 
-func judged(parts ...Part) *judge.Assessment { return Judged(Observe(parts...), judge.Policy{}) }
+func judged(parts ...Part) *findings.Assessment { return Judged(Observe(parts...), facts.Policy{}) }
 
 func theOnly(t *testing.T, u *usage.Pools) *usage.Pool {
 	t.Helper()

@@ -16,6 +16,8 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -109,7 +111,7 @@ func (a Advisor) Steps(section, name string, f Facts) (steps []view.Advice) {
 	cause, _, _ := strings.Cut(name, " ")
 	switch section {
 	case "conflict":
-		cause = string(judge.Conflict)
+		cause = string(findings.Conflict)
 	case "more":
 		cause = ""
 	}
@@ -146,7 +148,7 @@ func (a Advisor) Steps(section, name string, f Facts) (steps []view.Advice) {
 	}
 	if len(more) > 0 {
 		more = more[most:]
-		why := fmt.Sprintf("The same for %d more: %s.", len(more), judge.AtMost(more, namesShown))
+		why := fmt.Sprintf("The same for %d more: %s.", len(more), facts.AtMost(more, namesShown))
 		steps = append(steps, view.Advice{Cause: cause, Why: view.Clean(why)})
 	}
 	return steps

@@ -10,6 +10,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
@@ -46,7 +47,7 @@ func TestAdvice_EveryReasonRefusalAndFinding(t *testing.T) {
 	for _, why := range reconciler.Refusals() {
 		words["gates"] = append(words["gates"], string(why))
 	}
-	for _, kind := range judge.Kinds() {
+	for _, kind := range findings.Kinds() {
 		words["findings"] = append(words["findings"], string(kind))
 	}
 	staleOnly := []string{"PodReplaced", "PodFinished", "SandboxReplaced", "SandboxStopped", "PodGone", "ClaimGone"}

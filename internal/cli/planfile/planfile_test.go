@@ -13,6 +13,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/planfile"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -26,7 +27,7 @@ var three = All(Pool("10.0.0.0-24", "10.0.0.0/24", UsualAllocation, Alloc("6", "
 
 func planOf(cluster string, at time.Time, parts ...Part) *view.Plan {
 	h := view.NewHeader(view.KindPlan, "1.2.3", view.Cluster{UID: cluster, Server: "https://a"}, at)
-	return planfile.New(h, Judged(Observe(parts...), judge.Policy{}).StaleItems())
+	return planfile.New(h, Judged(Observe(parts...), facts.Policy{}).StaleItems())
 }
 
 func encode(t *testing.T, form string, p any) []byte {
@@ -71,7 +72,7 @@ func TestRead_AsWrittenAndWithFewerItems(t *testing.T) {
 				t.Errorf("%s, %s: %v", says, form, err)
 			}
 			allowed := 0
-			for _, it := range Judged(Observe(three), judge.Policy{}).StaleItems() {
+			for _, it := range Judged(Observe(three), facts.Policy{}).StaleItems() {
 				if f.Allows(it) {
 					allowed++
 				}
@@ -214,7 +215,7 @@ func TestAllows(t *testing.T) {
 		if err != nil || len(f.Items) != 1 {
 			t.Fatalf("%s: %v, %d items", says, err, len(f.Items))
 		}
-		j := Judged(Observe(c.now), judge.Policy{})
+		j := Judged(Observe(c.now), facts.Policy{})
 		it := j.Allocations[0]
 		if allowed := f.Allows(it); allowed != (c.want == "") || allowed && it.Verdict != judge.Stale {
 			t.Errorf("%s: allowed is %v, %s %s", says, allowed, it.Verdict, it.Reason)
@@ -229,14 +230,14 @@ func TestAllows(t *testing.T) {
 }
 
 func TestAllows_ProofThatCameLater(t *testing.T) {
-	was := Judged(Observe(UsualSandboxGone), judge.Policy{}).StaleItems()
+	was := Judged(Observe(UsualSandboxGone), facts.Policy{}).StaleItems()
 	was[0].Proven = false
 	h := view.NewHeader(view.KindPlan, "1", view.Cluster{UID: uid}, Now)
 	f, err := planfile.Read(encode(t, "json", planfile.New(h, was)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if it := Judged(Observe(UsualSandboxGone), judge.Policy{}).StaleItems()[0]; !f.Allows(it) {
+	if it := Judged(Observe(UsualSandboxGone), facts.Policy{}).StaleItems()[0]; !f.Allows(it) {
 		t.Error("an item is refused because its evidence became proof")
 	}
 }
@@ -257,7 +258,7 @@ func TestComplete_OfWhatIsNotRecorded(t *testing.T) {
 		"another address":   pool(Alloc("6", "default/web-0", "box-1", "net1")),
 		"another pool":      Pool("red-10.0.0.0-24", "10.0.0.0/24", UsualAllocation),
 	} {
-		j := Judged(Observe(now, ReportingWorker(Gone("box-1", UsualUID))), judge.Policy{})
+		j := Judged(Observe(now, ReportingWorker(Gone("box-1", UsualUID))), facts.Policy{})
 		for _, it := range slices.Concat(j.Allocations, j.Reservations) {
 			if f.Has(it) {
 				t.Errorf("%s: %s %s may be released", says, it.Object(), it.Key())
@@ -290,7 +291,7 @@ func TestComplete_OfWhatCannotBeParsed(t *testing.T) {
 		"of another address": {entry("7", map[string]any{"id": "box-1", "podref": "web", "ifname": "net1"}), ""},
 		"the reservation":    {Reservation("10.0.0.9", "nonsense", LongAgo), "Malformed"},
 	} {
-		j := Judged(Observe(c.now, Pod("other"), ReportingWorker(Gone("box-1", UsualUID))), judge.Policy{})
+		j := Judged(Observe(c.now, Pod("other"), ReportingWorker(Gone("box-1", UsualUID))), facts.Policy{})
 		out := &reconciler.Result{Assessment: j}
 		f.Complete(out)
 		isRefused := len(out.Refused) == 1 && strings.HasPrefix(out.Refused[0].Gate.Detail, "problem none → "+c.want+"; ")
@@ -307,7 +308,7 @@ func TestComplete_OfARun(t *testing.T) {
 	}
 	// Two more than the plan has: one is InUse, and one is Stale.
 	j := Judged(Observe(three, Pool("10.1.0.0-24", "10.1.0.0/24", Alloc("1", "default/other", "box-8", "net1"),
-		Alloc("2", "default/gone", "box-9", "net1"))), judge.Policy{})
+		Alloc("2", "default/gone", "box-9", "net1"))), facts.Policy{})
 	stale := slices.DeleteFunc(j.StaleItems(), func(it *judge.Item) bool { return !f.Has(it) })
 	paused := reconciler.Refused{Item: stale[1], Gate: reconciler.Gate{Why: reconciler.Paused}}
 	out := &reconciler.Result{Assessment: j, Released: stale[:1], Refused: []reconciler.Refused{paused}}
@@ -319,7 +320,7 @@ func TestComplete_OfARun(t *testing.T) {
 }
 
 func TestSelect(t *testing.T) {
-	stale := Judged(Observe(three), judge.Policy{}).StaleItems()
+	stale := Judged(Observe(three), facts.Policy{}).StaleItems()
 	waits, breaker := reconciler.Gate{Why: reconciler.AwaitingConfirmation}, reconciler.Gate{Why: reconciler.Breaker}
 	for says, c := range map[string]struct {
 		gate      reconciler.Gate

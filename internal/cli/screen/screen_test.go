@@ -17,6 +17,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
@@ -29,7 +31,7 @@ func planned(t testing.TB, parts ...Part) *view.CheckReport {
 	t.Helper()
 	r := &reconciler.Reconciler{Options: reconciler.Options{ConfirmAfter: 15 * time.Minute},
 		Process: &reconciler.Process{}}
-	j := Judged(Observe(parts...), judge.Policy{})
+	j := Judged(Observe(parts...), facts.Policy{})
 	return view.NewCheckReport(view.PlannedResult(j, r.Plan(t.Context(), j)), view.Filter{})
 }
 
@@ -75,7 +77,7 @@ func aRun(dryRun bool) *view.RunReport {
 		Alloc("4", "default/d", "b4", "net1"), Alloc("5", "default/e", "b5", "net1"), Alloc("6", "default/f", "b6",
 			"net1")), Reservation("10.0.0.1", "default/a", LongAgo),
 		Reservation("10.0.0.9", "default/lone", LongAgo), Node("worker-1"), FreshReport("worker-1", Gone("b1", "u1"),
-			Gone("b2", "u2"))), judge.Policy{})
+			Gone("b2", "u2"))), facts.Policy{})
 	refuse := func(i int, why reconciler.Refusal, detail string, at time.Duration,
 		also ...reconciler.Gate) reconciler.Refused {
 		g := reconciler.Gate{Why: why, Detail: detail}
@@ -84,11 +86,11 @@ func aRun(dryRun bool) *view.RunReport {
 		}
 		return reconciler.Refused{Item: j.Allocations[i], Gate: g, Also: also}
 	}
-	finding := func(kind judge.Kind, ip string) judge.Finding {
-		return judge.Finding{Kind: kind, IP: ip, Pool: "kube-system/10.0.0.0-24", Message: "a finding of " + ip}
+	finding := func(kind findings.Kind, ip string) findings.Finding {
+		return findings.Finding{Kind: kind, IP: ip, Pool: "kube-system/10.0.0.0-24", Message: "a finding of " + ip}
 	}
-	j.Findings = []judge.Finding{finding(judge.Misrecorded, "10.0.0.4"), finding(judge.Unrecorded, "10.0.0.40"),
-		finding(judge.Unrecorded, "10.0.0.41")}
+	j.Findings = []findings.Finding{finding(findings.Misrecorded, "10.0.0.4"), finding(findings.Unrecorded, "10.0.0.40"),
+		finding(findings.Unrecorded, "10.0.0.41")}
 	paused := reconciler.Gate{Why: reconciler.Paused, Detail: "the pool is paused", Pool: "kube-system/10.0.0.0-24"}
 	out := &reconciler.Result{Assessment: j, Repaired: j.Findings[:1],
 		Unrepaired: []reconciler.Unrepaired{{Finding: j.Findings[1], Why: reconciler.Breaker, Detail: "too many"},
@@ -127,7 +129,7 @@ func sixPools() Part {
 
 func poolScreens(t *testing.T) (all, each string) {
 	t.Helper()
-	j := Judged(Observe(sixPools()), judge.Policy{})
+	j := Judged(Observe(sixPools()), facts.Policy{})
 	u := usage.Of(j)
 	out := &reconciler.Result{Assessment: j}
 	list, details := &Screen{Width: 100}, &Screen{ConfirmAfter: 15 * time.Minute, Width: 100}
@@ -141,7 +143,7 @@ func newRangeScreen(t *testing.T) string {
 	t.Helper()
 	j := Judged(Observe(Pool("10.0.0.0-29", "10.0.0.0/29", Alloc("1", "default/web-1", "b1", "net1"),
 		Alloc("4", "default/web-4", "b4", "net1"), Alloc("5", "no podref", "b5", "net1"), Alloc("6", "default/gone", "b6",
-			"net1")), Pod("web-1", Carrying("10.0.0.1")), Pod("web-4", Carrying("10.0.0.4"))), judge.Policy{})
+			"net1")), Pod("web-1", Carrying("10.0.0.1")), Pod("web-4", Carrying("10.0.0.4"))), facts.Policy{})
 	u := usage.Of(j)
 	s := &Screen{ConfirmAfter: time.Minute, Width: 100}
 	to, err := view.ParseNewRange("10.0.0.0/30", nil)
@@ -156,7 +158,7 @@ func newRangeScreen(t *testing.T) string {
 func unusedScreen() string {
 	s := &Screen{Width: 100}
 	for _, more := range []Part{Nothing, NAD("bad", "{")} {
-		j := Judged(Observe(sixPools(), Pool("red-10.5.0.0-24", "10.5.0.0/24"), more), judge.Policy{})
+		j := Judged(Observe(sixPools(), Pool("red-10.5.0.0-24", "10.5.0.0/24"), more), facts.Policy{})
 		u := usage.Of(j)
 		u.KeepUnused(j)
 		d := view.NewPoolsReport(&reconciler.Result{Assessment: j}, u)
@@ -229,7 +231,7 @@ func TestScreens_Golden(t *testing.T) {
 		{"wide", text(Screen{Wide: true}, planned(t, leak))},
 		{"not confirmed", text(Screen{}, planned(t, UsualPool, ReportingWorker()))},
 		{"definitions are unknown", text(Screen{}, planned(t, UsualPool, UsualPod(Carrying("10.0.0.5")), func(o *Observed) {
-			o.NADs = judge.Unknown[map[types.NamespacedName]*ippool.NAD](errors.New("list network-attachment-definitions: 403"))
+			o.NADs = facts.Unknown[map[types.NamespacedName]*ippool.NAD](errors.New("list network-attachment-definitions: 403"))
 		}))},
 		{"paused", text(Screen{}, planned(t, leak, func(o *Observed) { o.Paused = true }))},
 		{"its pool is paused", text(Screen{}, planned(t, leak, func(o *Observed) { o.Pools[0].Paused = true }))},

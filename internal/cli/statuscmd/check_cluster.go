@@ -21,7 +21,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
@@ -55,7 +56,7 @@ func (p *Probe) agents(ctx context.Context) (line, error) {
 	case len(a.NoFreshReport) > 0:
 		node, silence := a.NoFreshReport[0], ""
 		for _, f := range p.Findings {
-			if f.Kind == judge.NoFreshReportFinding && (silence == "" || f.Holds > holds) {
+			if f.Kind == findings.NoFreshReportFinding && (silence == "" || f.Holds > holds) {
 				node, holds, silence = f.Node, f.Holds, " "+f.Message+"."
 			}
 		}
@@ -69,7 +70,7 @@ func (p *Probe) agents(ctx context.Context) (line, error) {
 
 // nodes names the first node that holds allocations because it is not Ready. With agents their reports decide.
 func (p *Probe) nodes(context.Context) (line, error) {
-	isOther := func(f judge.Finding) bool { return f.Kind != judge.NodeNotReady }
+	isOther := func(f findings.Finding) bool { return f.Kind != findings.NodeNotReady }
 	found := slices.DeleteFunc(slices.Clone(p.Findings), isOther)
 	if len(found) == 0 {
 		return line{}, nil
@@ -94,7 +95,7 @@ func (p *Probe) selection(context.Context) (line, error) {
 }
 
 // source says what a source that is unknown costs. It is an error if the reconciler cannot read the source either.
-func (p *Probe) source(ctx context.Context, s judge.SourceState) (line, error) {
+func (p *Probe) source(ctx context.Context, s facts.SourceState) (line, error) {
 	text := fmt.Sprintf("%s are unknown: %s. While they are, %s.", s.Name, s.Unknown, s.Costs)
 	isForbidden := apierrors.IsForbidden(s.Err)
 	switch {

@@ -23,7 +23,8 @@ import (
 	build "github.com/ip-reconcile/ip-reconcile/internal/version"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
 )
@@ -134,7 +135,7 @@ func (p *Probe) stale(context.Context) (line, error) {
 // unknownSources names the sources that could not be read and that something depends on, "" for none.
 func (p *Probe) unknownSources() string {
 	return strings.Join(lists.Map(p.Observation.UnknownSources(),
-		func(s judge.SourceState) string { return string(s.Name) }), " and ")
+		func(s facts.SourceState) string { return string(s.Name) }), " and ")
 }
 
 // nearlyFull is the fill of a pool above which status warns, as the alert for nearly full pools does.
@@ -175,21 +176,21 @@ func (p *Probe) fullPools(context.Context) (line, error) {
 }
 
 func (p *Probe) findings(context.Context) (line, error) {
-	count, unlisted := map[judge.Kind]int{}, 0
+	count, unlisted := map[findings.Kind]int{}, 0
 	var holders []string
 	for _, x := range p.Findings {
 		if count[x.Kind] += x.Count(); x.IsRest() {
 			unlisted += x.Count()
 		}
-		if x.Kind == judge.UnreadSandbox {
+		if x.Kind == findings.UnreadSandbox {
 			holders = append(holders, strings.Join(x.Pods, " and ")+" on "+x.Node)
 		}
 	}
-	say, unknownKinds := warn, judge.UnknownKinds(p.Observation)
+	say, unknownKinds := warn, findings.UnknownKinds(p.Observation)
 	var texts, names, missed []string
-	for _, k := range []judge.Kind{judge.Conflict, judge.Unrecorded, judge.Misrecorded, judge.Phantom,
-		judge.MissingReservation, judge.UnreadSandbox, judge.UnsupportedRangeFinding,
-		judge.MalformedFinding} {
+	for _, k := range []findings.Kind{findings.Conflict, findings.Unrecorded, findings.Misrecorded, findings.Phantom,
+		findings.MissingReservation, findings.UnreadSandbox, findings.UnsupportedRangeFinding,
+		findings.MalformedFinding} {
 		if slices.Contains(unknownKinds, k) {
 			missed = append(missed, string(k))
 		}
@@ -197,7 +198,7 @@ func (p *Probe) findings(context.Context) (line, error) {
 			continue
 		}
 		texts, names = append(texts, fmt.Sprintf("%d %s", count[k], k)), append(names, string(k))
-		if k == judge.Conflict || k == judge.Unrecorded || k == judge.Misrecorded { // two pods carry an address, or may soon
+		if k == findings.Conflict || k == findings.Unrecorded || k == findings.Misrecorded { // two pods may carry one
 			say = fail
 		}
 	}

@@ -22,7 +22,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
@@ -48,7 +49,7 @@ type Probe struct {
 	own      *workload // the reconciler; nil where it is unknown
 
 	// The judgement and the plan of a pass that starts now.
-	*judge.Assessment
+	*findings.Assessment
 	Plan     *reconciler.Plan
 	pools    *usage.Pools
 	Unjudged error // why addresses could not be judged
@@ -117,7 +118,7 @@ func (p *Probe) Lines(ctx context.Context, r *reconciler.Reconciler, cluster *ku
 // OfJudgement makes the checks of a judgement and its plan, without those of the installation. core is nil for a
 // snapshot.
 func OfJudgement(
-	ctx context.Context, j *judge.Assessment, plan *reconciler.Plan, o *flags.Common, core kubernetes.Interface,
+	ctx context.Context, j *findings.Assessment, plan *reconciler.Plan, o *flags.Common, core kubernetes.Interface,
 ) []view.StatusLine {
 	p := &Probe{Core: core, Now: j.Observation.Now, Assessment: j, Plan: plan, pools: usage.Of(j),
 		namespace: o.Namespace(), leaseNamespace: o.LeaseNamespace()}
@@ -197,7 +198,7 @@ func renewTime(l *coordinationv1.Lease) time.Time {
 	return l.Spec.RenewTime.Time
 }
 
-func few(names []string) string { return judge.AtMost(names, 5) }
+func few(names []string) string { return facts.AtMost(names, 5) }
 
 func ago(d time.Duration) string { return duration.HumanDuration(max(d, 0)) }
 

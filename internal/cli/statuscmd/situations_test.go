@@ -23,6 +23,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
@@ -52,7 +53,7 @@ func annotated(_ context.Context, _ schema.GroupVersionResource, _ types.Namespa
 
 // noDefinitions makes definitions a source that RBAC forbids.
 func noDefinitions(o *Observed) {
-	o.NADs = judge.Unknown[map[types.NamespacedName]*ippool.NAD](forbidden)
+	o.NADs = facts.Unknown[map[types.NamespacedName]*ippool.NAD](forbidden)
 }
 
 // A situation is a change of a sound cluster.
@@ -191,11 +192,11 @@ func situations() []situation {
 		}},
 		{"reports that must not be read", func(p *Probe) {
 			p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1"),
-				func(o *Observed) { o.Reports = judge.Unknown[[]*podstate.Report](forbidden) })
+				func(o *Observed) { o.Reports = facts.Unknown[[]*podstate.Report](forbidden) })
 		}},
 		{"reports that cannot be listed", func(p *Probe) {
 			p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1"), func(o *Observed) {
-				o.Reports = judge.Unknown[[]*podstate.Report](
+				o.Reports = facts.Unknown[[]*podstate.Report](
 					errors.New("conversion webhook failed: Post https://gone: no such host"))
 			})
 		}},
@@ -224,7 +225,7 @@ func situations() []situation {
 		{"a finding, and reservations that cannot be listed", func(p *Probe) {
 			p.observed(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("x", "default/web-0", "box-1", "net1")), UsualPod(), bothFresh,
 				func(o *Observed) {
-					o.Reservations = judge.Unknown[[]*ippool.Reservation](errors.New("list reservations: 500"))
+					o.Reservations = facts.Unknown[[]*ippool.Reservation](errors.New("list reservations: 500"))
 				})
 		}},
 		{"a pod that may have any address", func(p *Probe) {

@@ -31,7 +31,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
@@ -78,7 +78,7 @@ func (p *Probe) observed(parts ...Part) {
 	r := &reconciler.Reconciler{Process: &reconciler.Process{},
 		Options: reconciler.Options{ConfirmAfter: 15 * time.Minute}}
 	o := Observe(parts...)
-	p.Assessment = Judged(o, judge.Policy{})
+	p.Assessment = Judged(o, facts.Policy{})
 	r.Process.Known = r.Process.Known.After(p.Judgement)
 	p.pools = usage.Of(p.Assessment)
 	p.Plan = r.Plan(nil, p.Assessment) //nolint:staticcheck // nothing is asked for
@@ -316,13 +316,13 @@ func TestStatus_UnknownSourcesAreNoAllClear(t *testing.T) {
 	}{
 		"definitions": {noDefinitions, []string{"stale", "pools", "findings"}},
 		"no definition": {func(o *Observed) {
-			o.NADs = judge.Complete(map[types.NamespacedName]*ippool.NAD{}, "1")
+			o.NADs = facts.Complete(map[types.NamespacedName]*ippool.NAD{}, "1")
 		}, []string{"pools"}},
 		"nodes": {NodesUnknown, []string{"stale", "findings", "agents"}},
-		"reports": {func(o *Observed) { o.Reports = judge.Unknown[[]*podstate.Report](forbidden) },
+		"reports": {func(o *Observed) { o.Reports = facts.Unknown[[]*podstate.Report](forbidden) },
 			[]string{"stale", "findings", "agents"}},
-		"Leases": {func(o *Observed) { o.AgentLeases = judge.Unknown[bool](forbidden) }, []string{"stale", "findings"}},
-		"reservations": {func(o *Observed) { o.Reservations = judge.Unknown[[]*ippool.Reservation](forbidden) },
+		"Leases": {func(o *Observed) { o.AgentLeases = facts.Unknown[bool](forbidden) }, []string{"stale", "findings"}},
+		"reservations": {func(o *Observed) { o.Reservations = facts.Unknown[[]*ippool.Reservation](forbidden) },
 			[]string{"stale", "findings"}},
 	} {
 		p := sound()

@@ -24,7 +24,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 )
@@ -75,7 +75,7 @@ func (d *Dump) Add(name string, text []byte, err error) {
 }
 
 // Objects adds an observation, a file for each kind. list returns the objects of a resource as they were read.
-func (d *Dump) Objects(o *judge.Observation, list func(resource string) snapshot.List, e snapshot.Encoder) {
+func (d *Dump) Objects(o *facts.Observation, list func(resource string) snapshot.List, e snapshot.Encoder) {
 	m, err := e.Encode(o, list, func(name string, text []byte) { d.Add(name, text, nil) })
 	if err != nil {
 		d.Add("objects", nil, err)

@@ -5,7 +5,8 @@ import (
 	"slices"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 )
 
 // Circumstances are the conditions of the judgement.
@@ -28,19 +29,19 @@ type Limits struct {
 // UnknownSource is a kind of objects of which no complete list could be read.
 type UnknownSource struct {
 	// Source is the kind, as the resource is named.
-	Source judge.SourceName `json:"source"`
+	Source facts.SourceName `json:"source"`
 	// Why is the reason, as the API server gave it.
 	Why string `json:"why"`
 	// Costs is what follows, as the end of a sentence.
 	Costs string `json:"costs"`
 	// Findings are the kinds of findings of which there may be more than were found.
-	Findings []judge.Kind `json:"findings"`
+	Findings []findings.Kind `json:"findings"`
 }
 
 // NewLimits returns what limits a judgement.
-func NewLimits(j *judge.Assessment) Limits {
-	unknown := lists.Map(j.Observation.UnknownSources(), func(s judge.SourceState) UnknownSource {
-		return UnknownSource{s.Name, s.Unknown, s.Costs, judge.KindsOf(s.Name)}
+func NewLimits(j *findings.Assessment) Limits {
+	unknown := lists.Map(j.Observation.UnknownSources(), func(s facts.SourceState) UnknownSource {
+		return UnknownSource{s.Name, s.Unknown, s.Costs, findings.KindsOf(s.Name)}
 	})
 	return Limits{lists.Clone(j.Notes()), unknown}
 }
@@ -60,15 +61,15 @@ func (p *Picked) circumstances() Circumstances {
 }
 
 // NewAgents returns the node agents whose reports were used.
-func NewAgents(j *judge.Assessment) Agents {
+func NewAgents(j *findings.Assessment) Agents {
 	a := Agents{InUse: !j.WithoutAgents, NoFreshReport: []string{}, Dead: []string{}}
 	for _, name := range slices.Sorted(maps.Keys(j.Nodes)) {
 		switch j.Nodes[name] {
-		case judge.NodeFresh:
+		case facts.NodeFresh:
 			a.Fresh++
-		case judge.NodeNoFreshReport:
+		case facts.NodeNoFreshReport:
 			a.NoFreshReport = append(a.NoFreshReport, name)
-		case judge.NodeDeadOrMissing:
+		case facts.NodeDeadOrMissing:
 			a.Dead = append(a.Dead, name)
 		}
 	}

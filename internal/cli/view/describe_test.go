@@ -21,7 +21,8 @@ type describer map[string]string
 func newDescriber(t *testing.T) describer {
 	t.Helper()
 	d := describer{}
-	for _, dir := range []string{".", "../../../reconciler", "../../../reconciler/judge",
+	for _, dir := range []string{".", "../../../reconciler", "../../../reconciler/facts", "../../../reconciler/judge",
+		"../../../reconciler/findings",
 		"../../../reconciler/audit", "../../../reconciler/snapshot"} {
 		packages, err := parser.ParseDir(token.NewFileSet(), dir,
 			func(f fs.FileInfo) bool {

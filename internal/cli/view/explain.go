@@ -9,6 +9,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -238,9 +239,9 @@ type ExplainedSandbox struct {
 
 // The states of a node's agent.
 const (
-	AgentFresh         = string(judge.NodeFresh)
-	AgentNoFreshReport = string(judge.NodeNoFreshReport)
-	AgentDead          = string(judge.NodeDeadOrMissing)
+	AgentFresh         = string(facts.NodeFresh)
+	AgentNoFreshReport = string(facts.NodeNoFreshReport)
+	AgentDead          = string(facts.NodeDeadOrMissing)
 )
 
 // ExplainedNode has what is known of a node.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -44,8 +45,8 @@ func TestFailOn_Check(t *testing.T) {
 // That nothing is found is not all-clear while it cannot be known.
 func TestFailOn_UnknownFindings(t *testing.T) {
 	o := Observe(UsualPool, UsualPod(Carrying("10.0.0.5")))
-	o.NADs = judge.Unknown[map[types.NamespacedName]*ippool.NAD](errors.New("forbidden"))
-	j := Judged(o, judge.Policy{})
+	o.NADs = facts.Unknown[map[types.NamespacedName]*ippool.NAD](errors.New("forbidden"))
+	j := Judged(o, facts.Policy{})
 	for _, c := range []struct {
 		words []string
 		f     Filter

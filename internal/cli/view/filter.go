@@ -11,6 +11,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/suggest"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -27,9 +28,9 @@ type Filter struct {
 	// ProvenOnly picks proven items only.
 	ProvenOnly bool `json:"provenOnly,omitempty"`
 	// Has, HasPool and HasFinding report what else an item, a pool or a finding must be; nil for nothing.
-	Has        func(*judge.Item) bool    `json:"-"`
-	HasPool    func(ref string) bool     `json:"-"`
-	HasFinding func(*judge.Finding) bool `json:"-"`
+	Has        func(*judge.Item) bool       `json:"-"`
+	HasPool    func(ref string) bool        `json:"-"`
+	HasFinding func(*findings.Finding) bool `json:"-"`
 }
 
 // Parse reads the values of flags into the filter. Verdicts and the reasons, which the filter has, may be in any case.
@@ -76,7 +77,7 @@ var allVerdicts = []judge.Verdict{judge.InUse, judge.Held, judge.Stale}
 func Verdicts() []string { return texts(allVerdicts) }
 
 // Kinds returns the names of all findings. Outages come first.
-func Kinds() []string { return texts(judge.Kinds()) }
+func Kinds() []string { return texts(findings.Kinds()) }
 
 func texts[T ~string](words []T) (all []string) {
 	for _, word := range words {
@@ -148,7 +149,7 @@ func (f Filter) node(it *judge.Item) bool {
 
 // Finding reports whether the filter picks a finding. A finding has no verdict: the reasons of the filter pick it by
 // its kind. It is of a node if any of its pods and sandboxes is there, or may be.
-func (f Filter) Finding(x *judge.Finding) bool {
+func (f Filter) Finding(x *findings.Finding) bool {
 	ofAddress := func(text string) bool {
 		a, err := netip.ParseAddr(text)
 		return err == nil && among(f.Addresses, a)
@@ -163,6 +164,6 @@ func (f Filter) Finding(x *judge.Finding) bool {
 		(len(f.Nodes) == 0 || x.MayBeOn(isNode)) && f.kind(x.Kind)
 }
 
-func (f Filter) kind(k judge.Kind) bool {
+func (f Filter) kind(k findings.Kind) bool {
 	return among(f.Reasons, string(k)) && (len(f.Verdicts) == 0 || len(f.Reasons) > 0)
 }

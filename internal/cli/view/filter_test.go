@@ -9,13 +9,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // several has a leak, a phantom, a pod in use, a reservation without an allocation, and
 // an entry in another pool that cannot be read.
-func several() *judge.Assessment {
+func several() *findings.Assessment {
 	return Judged(Observe(
 		Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-1", "net1"),
 			Alloc("6", "prod/ghost", "box-2", "net1"), Alloc("7", "prod/web-1", "box-3", "net1")),
@@ -25,7 +27,7 @@ func several() *judge.Assessment {
 		FreshReport("worker-1", Gone("box-1", UsualUID)), FreshReport("worker-2",
 			Sandbox("box-2", "uid-9", OfPod("ghost"), WithAddress("10.0.0.6", ""))),
 		Reservation("10.0.0.9", "default/lone", LongAgo),
-	), judge.Policy{})
+	), facts.Policy{})
 }
 
 func ofCheck(t *testing.T, f Filter) *CheckReport {
@@ -104,7 +106,7 @@ func TestFilter_UnknownWords(t *testing.T) {
 
 func TestFilter_FindingsOfANode(t *testing.T) {
 	onNode := func(node string, parts ...Part) (kinds []string) {
-		j := Judged(Observe(parts...), judge.Policy{})
+		j := Judged(Observe(parts...), facts.Policy{})
 		r := Pick(PlannedResult(j, &reconciler.Plan{}), Filter{Nodes: []string{node}})
 		for _, f := range r.Findings {
 			kinds = append(kinds, string(f.Kind))

@@ -4,18 +4,18 @@ import (
 	"slices"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 )
 
 // Finding is a defect that is not a verdict.
 type Finding struct {
-	Kind         judge.Kind `json:"kind"`
-	IP           string     `json:"ip"`
-	Pool         string     `json:"pool"`
-	Pods         []string   `json:"pods"`
-	ContainerIDs []string   `json:"containerIDs"`
-	Node         string     `json:"node"`
-	Message      string     `json:"message"`
+	Kind         findings.Kind `json:"kind"`
+	IP           string        `json:"ip"`
+	Pool         string        `json:"pool"`
+	Pods         []string      `json:"pods"`
+	ContainerIDs []string      `json:"containerIDs"`
+	Node         string        `json:"node"`
+	Message      string        `json:"message"`
 	// ReportedAt is when a report that has expired since said so, in RFC 3339; absent if all reports are fresh.
 	ReportedAt string `json:"reportedAt,omitempty"`
 	// Holds is how many addresses the node of the finding holds.
@@ -25,12 +25,12 @@ type Finding struct {
 }
 
 // NewFinding returns the document of a finding.
-func NewFinding(f judge.Finding) Finding {
+func NewFinding(f findings.Finding) Finding {
 	return Finding{f.Kind, f.IP, f.Pool, f.Pods, f.ContainerIDs, f.Node, f.Message, f.ReportedAt, f.Holds, f.CanRepair()}
 }
 
 // Rank orders findings by their kinds. Outages come first.
-func (f Finding) Rank() int { return slices.Index(judge.Kinds(), f.Kind) }
+func (f Finding) Rank() int { return slices.Index(findings.Kinds(), f.Kind) }
 
 // NotRepaired is a finding that was not repaired.
 type NotRepaired struct {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
@@ -37,7 +39,7 @@ func ParseNewRange(text string, exclude []string) (*NewRange, error) {
 }
 
 // of returns what the range means for a pool of a judgement, of which p is picked.
-func (n *NewRange) of(p *Picked, j *judge.Assessment, pool *usage.Pool) *PoolNewRange {
+func (n *NewRange) of(p *Picked, j *findings.Assessment, pool *usage.Pool) *PoolNewRange {
 	isOutside := func(it *judge.Item) bool { return !n.usable.Contains(it.Address()) }
 	outside := lists.Filter(j.Allocations, func(it *judge.Item) bool {
 		return it.Pool == pool.Pool && (pool.Unsupported != "" || isOutside(it))
@@ -54,20 +56,20 @@ func (n *NewRange) of(p *Picked, j *judge.Assessment, pool *usage.Pool) *PoolNew
 
 // unrecordedOutside returns the findings on addresses that are carried and not recorded in a pool, and that a range
 // does not assign. A finding that the judgement counts and does not list has its address alone.
-func unrecordedOutside(j *judge.Assessment, pool string, usable *netipx.IPSet) []judge.Finding {
-	carriers := map[string][]judge.Finding{} // by address
+func unrecordedOutside(j *findings.Assessment, pool string, usable *netipx.IPSet) []findings.Finding {
+	carriers := map[string][]findings.Finding{} // by address
 	for _, f := range j.Findings {
-		if f.Kind == judge.Unrecorded && f.Pool == pool && !f.IsRest() {
+		if f.Kind == findings.Unrecorded && f.Pool == pool && !f.IsRest() {
 			carriers[f.IP] = append(carriers[f.IP], f)
 		}
 	}
-	found := []judge.Finding{}
+	found := []findings.Finding{}
 	addresses := slices.Clone(j.Unrecorded()[pool])
 	slices.SortFunc(addresses, netip.Addr.Compare)
 	for _, a := range slices.Compact(addresses) {
 		listed := carriers[a.String()]
 		if len(listed) == 0 {
-			listed = []judge.Finding{{Kind: judge.Unrecorded, IP: a.String(), Pool: pool,
+			listed = []findings.Finding{{Kind: findings.Unrecorded, IP: a.String(), Pool: pool,
 				Message: fmt.Sprintf("%s is carried, but pool %s has no allocation for it", a, pool)}}
 		}
 		if !usable.Contains(a) {
@@ -78,26 +80,26 @@ func unrecordedOutside(j *judge.Assessment, pool string, usable *netipx.IPSet) [
 }
 
 // unknownOutside returns a sentence for each thing because of which more may be outside than was found.
-func unknownOutside(j *judge.Assessment) []string {
+func unknownOutside(j *findings.Assessment) []string {
 	unknown := []string{}
 	for _, s := range j.Observation.UnknownSources() {
-		if s.Name == judge.SourceReservations {
+		if s.Name == facts.SourceReservations {
 			unknown = append(unknown, fmt.Sprintf("%s cannot be read (%s), so reservations are not listed", s.Name, s.Unknown))
 		}
-		if slices.Contains(judge.KindsOf(s.Name), judge.Unrecorded) {
+		if slices.Contains(findings.KindsOf(s.Name), findings.Unrecorded) {
 			unknown = append(unknown, fmt.Sprintf("%s cannot be read (%s), so addresses that are carried without an "+
 				"allocation may be missing", s.Name, s.Unknown))
 		}
 	}
 	for _, f := range j.Findings {
-		isOfDefinition := f.Kind == judge.MalformedFinding && f.Pool == "" && f.IP == ""
-		if isOfDefinition || f.Kind == judge.UnreadSandbox || f.IsRest() && f.Kind == judge.MalformedFinding {
+		isOfDefinition := f.Kind == findings.MalformedFinding && f.Pool == "" && f.IP == ""
+		if isOfDefinition || f.Kind == findings.UnreadSandbox || f.IsRest() && f.Kind == findings.MalformedFinding {
 			unknown = append(unknown, f.Message)
 		}
 	}
 	if nodes := NewAgents(j).NoFreshReport; len(nodes) > 0 && !j.WithoutAgents {
 		unknown = append(unknown, "these nodes have no fresh SandboxReport, so their sandboxes may carry more: "+
-			judge.AtMost(nodes, 5))
+			facts.AtMost(nodes, 5))
 	}
 	return unknown
 }

@@ -7,12 +7,13 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // Picked is the part of a result that a filter picks.
 type Picked struct {
-	*judge.Assessment
+	*findings.Assessment
 	Filter Filter
 	// Gates are the gates against releases. Those of the whole cluster come first.
 	Gates []Gate
@@ -23,7 +24,7 @@ type Picked struct {
 }
 
 // PlannedResult returns the result of a pass that has judged and planned, and has not begun to write.
-func PlannedResult(j *judge.Assessment, plan *reconciler.Plan) *reconciler.Result {
+func PlannedResult(j *findings.Assessment, plan *reconciler.Plan) *reconciler.Result {
 	return &reconciler.Result{Assessment: j, Refused: plan.Refused, CommonGates: plan.CommonGates}
 }
 
@@ -33,7 +34,7 @@ func Pick(out *reconciler.Result, f Filter) *Picked {
 	picked.Judgement = &j
 	picked.Allocations = lists.Filter(out.Allocations, f.Item)
 	picked.Reservations = lists.Filter(out.Reservations, f.Item)
-	picked.Findings = lists.Filter(out.Findings, func(x judge.Finding) bool { return f.Finding(&x) })
+	picked.Findings = lists.Filter(out.Findings, func(x findings.Finding) bool { return f.Finding(&x) })
 	refused := lists.Filter(out.Refused, func(x reconciler.Refused) bool { return f.Item(x.Item) })
 	common := lists.Filter(out.CommonGates, func(g reconciler.Gate) bool { return g.Pool == "" || f.Pool(g.Pool) })
 	p := &Picked{Assessment: &picked, Filter: f, Gates: gatesOf(common, refused), all: out.Summary(),

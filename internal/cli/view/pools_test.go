@@ -10,7 +10,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
@@ -18,7 +18,7 @@ import (
 // poolsJSON is the document of all pools of an observation.
 func poolsJSON(t *testing.T, parts ...Part) (string, *usage.Pools) {
 	t.Helper()
-	j := Judged(Observe(append(parts, Pod("bystander"))...), judge.Policy{})
+	j := Judged(Observe(append(parts, Pod("bystander"))...), facts.Policy{})
 	u := usage.Of(j)
 	text, err := json.Marshal(view.NewPoolsReport(&reconciler.Result{Assessment: j}, u))
 	if err != nil {
@@ -51,7 +51,7 @@ func TestPools_FreeRangesAreBounded(t *testing.T) {
 		allocs = append(allocs, Alloc(fmt.Sprint(i), fmt.Sprint("default/p", i), "box", "net1"))
 	}
 	j := Judged(Observe(NAD("a", WhereaboutsConfig("10.0.0.0/24", "")), Pool("10.0.0.0-24", "10.0.0.0/24", allocs...),
-		Pod("bystander")), judge.Policy{})
+		Pod("bystander")), facts.Policy{})
 	u := usage.Of(j)
 	p := view.NewPoolReport(&reconciler.Result{Assessment: j}, u, u.All, nil).Pools[0]
 	if len(p.FreeRanges) != 20 || p.MoreFreeRanges != 80 || p.FreeRanges[0] != "10.0.0.1" {
@@ -85,7 +85,7 @@ func TestPools_NewRange(t *testing.T) {
 		{"a range whose keys are ambiguous", "10.0.0.0/24", "10.0.0.6", nil, []Part{pool("10.0.0.5/29", "1")}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
-			j := Judged(Observe(append(c.parts, Pod("bystander"))...), judge.Policy{})
+			j := Judged(Observe(append(c.parts, Pod("bystander"))...), facts.Policy{})
 			u := usage.Of(j)
 			p := u.All[0]
 			if strings.HasPrefix(p.Name, "red-") {
@@ -113,7 +113,7 @@ func TestPools_NewRange(t *testing.T) {
 // newRangeOf is what a new range means for the first pool of an observation.
 func newRangeOf(t *testing.T, to string, parts ...Part) *view.PoolNewRange {
 	t.Helper()
-	j := Judged(Observe(parts...), judge.Policy{})
+	j := Judged(Observe(parts...), facts.Policy{})
 	r, err := view.ParseNewRange(to, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 )
 
 // RecoverReport is the document of recover.
@@ -36,9 +36,9 @@ const (
 
 // WriteRow is an allocation or a reservation that is written because of a finding.
 type WriteRow struct {
-	Kind judge.Kind `json:"kind"`
-	IP   string     `json:"ip"`
-	Pool string     `json:"pool"`
+	Kind findings.Kind `json:"kind"`
+	IP   string        `json:"ip"`
+	Pool string        `json:"pool"`
 	// PodRef, ContainerID and IfName are what is written.
 	PodRef      string `json:"podRef"`
 	ContainerID string `json:"containerID"`
@@ -53,7 +53,7 @@ type WriteRow struct {
 // writes lists what was written, was not, or will be, by pool, then address.
 func writes(out *reconciler.Result) []WriteRow {
 	rows, has := []WriteRow{}, map[string]bool{}
-	add := func(f *judge.Finding, state, message string) {
+	add := func(f *findings.Finding, state, message string) {
 		if f.Repair != nil && !has[reconciler.RepairKey(f)] {
 			has[reconciler.RepairKey(f)] = true
 			rows = append(rows, writeRow(f, state, message))
@@ -72,7 +72,7 @@ func writes(out *reconciler.Result) []WriteRow {
 		}
 		if f.Repair != nil && !has[reconciler.RepairKey(f)] {
 			add(f, Planned, f.Message)
-			if r := judge.ReservationOf(out.Index(), f); r != nil {
+			if r := findings.ReservationOf(out.Facts(), f); r != nil {
 				add(r, Planned, r.Message)
 			}
 		}
@@ -87,7 +87,7 @@ func writes(out *reconciler.Result) []WriteRow {
 	return rows
 }
 
-func writeRow(f *judge.Finding, state, message string) WriteRow {
+func writeRow(f *findings.Finding, state, message string) WriteRow {
 	w := f.Repair
 	row := WriteRow{Kind: f.Kind, IP: f.IP, Pool: f.Pool, PodRef: w.PodRef, ContainerID: w.ContainerID, IfName: w.IfName,
 		Node: w.Node, State: state, Message: message}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -78,7 +79,7 @@ func (r *Requests) addPatch(pool *ippool.Pool, text []byte, err error) error {
 }
 
 // repair adds the requests of repairs, as the executor makes them.
-func (r *Requests) repair(found []judge.Finding) error {
+func (r *Requests) repair(found []findings.Finding) error {
 	entries, isNew := map[*ippool.Pool][]ippool.NewEntry{}, map[*ippool.Pool]bool{}
 	var pools []*ippool.Pool
 	for i := range found {

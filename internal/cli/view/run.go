@@ -5,6 +5,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -50,8 +51,8 @@ func NewRunReport(out *reconciler.Result, isDryRun bool, f Filter) *RunReport {
 	return d
 }
 
-func withoutRepaired(found []judge.Finding, out *reconciler.Result) []judge.Finding {
-	return lists.Filter(found, func(f judge.Finding) bool { return !slices.ContainsFunc(out.Repaired, f.Is) })
+func withoutRepaired(found []findings.Finding, out *reconciler.Result) []findings.Finding {
+	return lists.Filter(found, func(f findings.Finding) bool { return !slices.ContainsFunc(out.Repaired, f.Is) })
 }
 
 // printed is an item as in allocations or reservations, with more at the end of its message.

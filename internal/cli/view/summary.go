@@ -2,6 +2,7 @@ package view
 
 import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -45,7 +46,7 @@ type RestoreRow struct {
 
 func (p *Picked) totals() Totals {
 	t := Totals{Summary: newSummary(p.Summary()),
-		UnknownKinds: texts(lists.Filter(judge.UnknownKinds(p.Observation), p.Filter.kind))}
+		UnknownKinds: texts(lists.Filter(findings.UnknownKinds(p.Observation), p.Filter.kind))}
 	t.Summary.Pools = len(p.pools())
 	if !p.Restore.Complete() {
 		t.Summary.Restore = NewRestoreRow(p.Restore)

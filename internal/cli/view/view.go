@@ -13,9 +13,8 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"sigs.k8s.io/yaml"
-
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // APIVersion is the apiVersion of all documents.
@@ -116,7 +115,7 @@ func Encode(form string, document any) ([]byte, error) {
 }
 
 // AtMost lists the first n names and the number of the others.
-func AtMost(names []string, n int) string { return judge.AtMost(names, n) }
+func AtMost(names []string, n int) string { return facts.AtMost(names, n) }
 
 // Clean replaces characters that are not printable by spaces. Text of objects cannot end a line, move the terminal's
 // cursor or change the direction of writing.

@@ -7,6 +7,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/words"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -15,7 +16,7 @@ func TestWords_Complete(t *testing.T) {
 	printed := map[string][]string{
 		"verdict": view.Verdicts(), "reason": judge.ReasonNames(), "finding": view.Kinds(),
 		"refusal":       {string(reconciler.DryRunRefusal)},
-		"agent state":   {string(judge.NodeFresh), string(judge.NodeNoFreshReport), string(judge.NodeDeadOrMissing)},
+		"agent state":   {string(facts.NodeFresh), string(facts.NodeNoFreshReport), string(facts.NodeDeadOrMissing)},
 		"address state": {"Free", "Reserved", "Excluded", "NoPool", "OutsideEveryPool", "Unknown"}, // addresses.go
 		"column":        {"USABLE", "USED", "BLOCKED", "OUTSIDE", "FILL", "WAITING"},               // of pools
 		"proof":         {"proven", "unconfirmed"},

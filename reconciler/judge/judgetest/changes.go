@@ -11,6 +11,8 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -38,7 +40,7 @@ func DescribeItem(it *judge.Item) string {
 }
 
 // DescribeFindings is all that the findings say, a line each.
-func DescribeFindings(found []judge.Finding) []string {
+func DescribeFindings(found []findings.Finding) []string {
 	var all []string
 	for _, f := range found {
 		text := fmt.Sprint(f.Kind, f.IP, f.Pool, f.Pods, f.ContainerIDs, f.Node, f.Message)
@@ -56,18 +58,18 @@ func Missing(want, got []string) []string {
 }
 
 // ChangedIndex is an index with a few changes, beside the observation that it must be equal to.
-func ChangedIndex(c Random) (*judge.Index, *Observed, judge.Policy) {
+func ChangedIndex(c Random) (*facts.Facts, *Observed, facts.Policy) {
 	o, policy := ObserveDistinct(c.Cluster()), c.Policy()
 	for _, r := range o.Reports.Or(nil) { // most confirm what they say by now
 		if !c.OneIn(4) {
 			r.ConfirmedAt, r.LeaseRenewedAt = o.Now, o.Now
 		}
 	}
-	x := judge.NewIndex(o.Observation, o.Past, policy)
+	x := facts.New(o.Observation, o.Past, policy)
 	for range 1 + c.IntN(4) {
 		// What it remembers must not outlive the changes.
 		judge.JudgeAt(x, o.Past, nil, []netip.Addr{netip.MustParseAddr(c.IP())})
-		var to *judge.Live
+		var to *facts.Live
 		to, o = c.Changes(o)
 		x = x.With(to)
 	}
@@ -75,11 +77,11 @@ func ChangedIndex(c Random) (*judge.Index, *Observed, judge.Policy) {
 }
 
 // Changes are a few changes, beside the observation after them.
-func (c Random) Changes(before *Observed) (*judge.Live, *Observed) {
+func (c Random) Changes(before *Observed) (*facts.Live, *Observed) {
 	o := before.Copy()
 	o.Pools, o.Pods = slices.Clone(o.Pools), maps.Clone(o.Pods)
 	reservations := slices.Clone(o.Reservations.Or(nil))
-	to := &judge.Live{Pods: map[types.NamespacedName]*podstate.Pod{}, Pools: map[types.NamespacedName]*ippool.Pool{},
+	to := &facts.Live{Pods: map[types.NamespacedName]*podstate.Pod{}, Pools: map[types.NamespacedName]*ippool.Pool{},
 		Reservations: map[types.NamespacedName]*ippool.Reservation{}}
 	if c.OneIn(3) {
 		to.Now = o.Now.Add(time.Duration(c.IntN(120)) * time.Second)

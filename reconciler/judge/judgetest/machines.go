@@ -12,7 +12,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 )
 
 // ClaimedPool adds the pool whose allocation is UsualAllocation with the IPAMClaim default/vm.net1.
@@ -41,7 +41,7 @@ func IPAMClaim(name string, ips ...string) Part {
 // IPAMClaimsUnread makes IPAMClaims unreadable.
 func IPAMClaimsUnread(why string) Part {
 	return func(o *Observed) {
-		o.IPAMClaims = judge.Unknown[map[types.NamespacedName]*ippool.Claim](errors.New(why))
+		o.IPAMClaims = facts.Unknown[map[types.NamespacedName]*ippool.Claim](errors.New(why))
 	}
 }
 
@@ -115,7 +115,7 @@ func InNamespace(namespace string) PodEdit { return func(p *corev1.Pod) { p.Name
 
 // GuestsUnknown makes VirtualMachineInstances a source that could not be read.
 func GuestsUnknown(o *Observed) {
-	o.Guests = judge.Unknown[[]*podstate.Guest](errors.New("cannot list virtualmachineinstances.kubevirt.io: forbidden"))
+	o.Guests = facts.Unknown[[]*podstate.Guest](errors.New("cannot list virtualmachineinstances.kubevirt.io: forbidden"))
 }
 
 // GuestOf adds a VirtualMachineInstance with this UID whose guest has an address on default/wb.

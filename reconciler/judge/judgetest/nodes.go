@@ -67,3 +67,11 @@ func ReplacedMachine() Part {
 func ReportingNode(name string, c ...ReportEdit) Part {
 	return All(Node(name), FreshReport(name, c...))
 }
+
+// ThreeNodes are worker-1, worker-2 and worker-3.
+func ThreeNodes() Part { return All(Node("worker-1"), Node("worker-2"), Node("worker-3")) }
+
+// Sliced is a definition that cuts 10.0.0.0/24 of a network into node slices of 16 addresses.
+func Sliced(network string) Part {
+	return NAD("sliced"+network, WhereaboutsConfig("10.0.0.0/24", network, `"node_slice_size":"/28"`))
+}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -22,7 +24,7 @@ var Now = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
 // Observed is an observation, with what is remembered of earlier ones.
 type Observed struct {
-	*judge.Observation
+	*facts.Observation
 	Past       Past // nil for nothing
 	overrides  judge.Overrides
 	hasNoNodes bool
@@ -38,7 +40,7 @@ func (o *Observed) Copy() *Observed {
 // Past is what earlier observations found, of everything.
 type Past interface {
 	judge.Past
-	judge.Doubts
+	facts.Doubts
 }
 
 // Asserted: a person asserts that an item is stale, which was held for a reason.
@@ -47,13 +49,13 @@ func Asserted(id judge.ID, reason judge.Reason) Part {
 }
 
 // Judged is the assessment of an observation.
-func Judged(o *Observed, policy judge.Policy) *judge.Assessment {
-	return judge.Assess(judge.Judge(judge.NewIndex(o.Observation, o.Past, policy), o.Past, o.overrides))
+func Judged(o *Observed, policy facts.Policy) *findings.Assessment {
+	return findings.Assess(judge.Judge(facts.New(o.Observation, o.Past, policy), o.Past, o.overrides))
 }
 
 // AssessAlone is the assessment of an observation by a process that made none before.
-func AssessAlone(o *judge.Observation, policy judge.Policy) *judge.Assessment {
-	return judge.Assess(judge.Judge(judge.NewIndex(o, nil, policy), nil, nil))
+func AssessAlone(o *facts.Observation, policy facts.Policy) *findings.Assessment {
+	return findings.Assess(judge.Judge(facts.New(o, nil, policy), nil, nil))
 }
 
 // Part puts something into an observation.
@@ -62,15 +64,15 @@ type Part func(*Observed)
 // Observe returns an observation of the parts, added in their order. If none adds a Node or says that there is none,
 // the nodes of the pods are Ready: a list of nodes without those to which pods are bound would be incomplete.
 func Observe(parts ...Part) *Observed {
-	o := &Observed{Observation: &judge.Observation{
+	o := &Observed{Observation: &facts.Observation{
 		Now: Now, Pods: map[types.NamespacedName]*podstate.Pod{},
-		Reservations: judge.Complete[[]*ippool.Reservation](nil, "1"),
-		NADs:         judge.Complete(map[types.NamespacedName]*ippool.NAD{}, "1"),
-		IPAMClaims:   judge.Complete(map[types.NamespacedName]*ippool.Claim{}, "1"),
-		Guests:       judge.Complete[[]*podstate.Guest](nil, "1"),
-		Nodes:        judge.Complete(map[string]*podstate.Node{}, "1"),
-		Reports:      judge.Complete[[]*podstate.Report](nil, "1"),
-		AgentLeases:  judge.Complete(false, "1"),
+		Reservations: facts.Complete[[]*ippool.Reservation](nil, "1"),
+		NADs:         facts.Complete(map[types.NamespacedName]*ippool.NAD{}, "1"),
+		IPAMClaims:   facts.Complete(map[types.NamespacedName]*ippool.Claim{}, "1"),
+		Guests:       facts.Complete[[]*podstate.Guest](nil, "1"),
+		Nodes:        facts.Complete(map[string]*podstate.Node{}, "1"),
+		Reports:      facts.Complete[[]*podstate.Report](nil, "1"),
+		AgentLeases:  facts.Complete(false, "1"),
 	}}
 	for _, p := range parts {
 		p(o)
@@ -105,12 +107,12 @@ func At(t time.Time) Part { return func(o *Observed) { o.Now = t } }
 
 // ReportsUnknown makes SandboxReports a source that could not be read.
 func ReportsUnknown(why string) Part {
-	return func(o *Observed) { o.Reports = judge.Unknown[[]*podstate.Report](errors.New(why)) }
+	return func(o *Observed) { o.Reports = facts.Unknown[[]*podstate.Report](errors.New(why)) }
 }
 
 // NodesUnknown makes nodes a source that could not be read.
 func NodesUnknown(o *Observed) {
-	o.Nodes = judge.Unknown[map[string]*podstate.Node](errors.New("cannot list nodes: forbidden"))
+	o.Nodes = facts.Unknown[map[string]*podstate.Node](errors.New("cannot list nodes: forbidden"))
 }
 
 // AddReports adds reports.

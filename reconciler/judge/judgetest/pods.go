@@ -123,3 +123,8 @@ const (
 	OtherUID = "uid-0"
 	NoUID    = ""
 )
+
+// MadeAgo is when the pod was created.
+func MadeAgo(ago time.Duration) PodEdit {
+	return func(p *corev1.Pod) { p.CreationTimestamp.Time = Now.Add(-ago) }
+}

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 )
 
 // Random builds clusters of few names, addresses and ids, so that they often coincide.
@@ -285,8 +285,8 @@ func ObserveDistinct(parts []Part) *Observed {
 	return o
 }
 
-func (c Random) Policy() judge.Policy {
-	p := judge.Policy{AgentsRequired: c.OneIn(5)}
+func (c Random) Policy() facts.Policy {
+	p := facts.Policy{AgentsRequired: c.OneIn(5)}
 	if c.OneIn(3) {
 		p.UnreachableNodeTimeout = 10 * time.Minute
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 )
 
 // Removal takes one piece of evidence away from an observation: a source, an object, or a field of one.
@@ -20,7 +20,7 @@ type Removal struct {
 	// What names the thing that is taken away: "forbidden" or "all" for a source, "object", or a field.
 	What string
 	// Source has the object, and Object is its name; "" for the whole source. Pods are a source here, too.
-	Source judge.SourceName
+	Source facts.SourceName
 	Object string
 	// Detail says which of several fields of one name it is, "" where there is one.
 	Detail string
@@ -40,7 +40,7 @@ func (r *Removal) From(o *Observed) *Observed {
 }
 
 // SourcePods names pods in a Removal. They have no SourceName, because an Observation always has them.
-const SourcePods judge.SourceName = "pods"
+const SourcePods facts.SourceName = "pods"
 
 // Removals are all removals from an observation, in a stable order.
 func Removals(o *Observed) (all []Removal) {
@@ -53,37 +53,37 @@ func Removals(o *Observed) (all []Removal) {
 
 // removedSources makes each source unknown, as RBAC does. A list of nodes that is empty is not complete.
 func removedSources(*Observed) (all []Removal) {
-	of := func(name judge.SourceName, what string, from func(o *Observed, why error)) {
+	of := func(name facts.SourceName, what string, from func(o *Observed, why error)) {
 		all = append(all, Removal{What: what, Source: name, from: func(o *Observed) {
 			from(o, fmt.Errorf("cannot list %s: forbidden", name))
 		}})
 	}
-	of(judge.SourceNodes, "forbidden", func(o *Observed, why error) {
-		o.Nodes = judge.Unknown[map[string]*podstate.Node](why)
+	of(facts.SourceNodes, "forbidden", func(o *Observed, why error) {
+		o.Nodes = facts.Unknown[map[string]*podstate.Node](why)
 	})
-	of(judge.SourceNodes, "all", func(o *Observed, _ error) { o.Nodes = o.Nodes.With(nil) })
-	of(judge.SourceDefinitions, "forbidden", func(o *Observed, why error) {
-		o.NADs = judge.Unknown[map[types.NamespacedName]*ippool.NAD](why)
+	of(facts.SourceNodes, "all", func(o *Observed, _ error) { o.Nodes = o.Nodes.With(nil) })
+	of(facts.SourceDefinitions, "forbidden", func(o *Observed, why error) {
+		o.NADs = facts.Unknown[map[types.NamespacedName]*ippool.NAD](why)
 	})
-	of(judge.SourceReports, "forbidden", func(o *Observed, why error) {
-		o.Reports = judge.Unknown[[]*podstate.Report](why)
+	of(facts.SourceReports, "forbidden", func(o *Observed, why error) {
+		o.Reports = facts.Unknown[[]*podstate.Report](why)
 	})
-	of(judge.SourceLeases, "forbidden", func(o *Observed, why error) {
-		o.AgentLeases = judge.Unknown[bool](why)
+	of(facts.SourceLeases, "forbidden", func(o *Observed, why error) {
+		o.AgentLeases = facts.Unknown[bool](why)
 		var reports []*podstate.Report
 		for _, r := range o.Reports.Or(nil) {
 			reports = append(reports, r.WithLease(nil))
 		}
 		o.Reports = o.Reports.With(reports)
 	})
-	of(judge.SourceReservations, "forbidden", func(o *Observed, why error) {
-		o.Reservations = judge.Unknown[[]*ippool.Reservation](why)
+	of(facts.SourceReservations, "forbidden", func(o *Observed, why error) {
+		o.Reservations = facts.Unknown[[]*ippool.Reservation](why)
 	})
-	of(judge.SourceClaims, "forbidden", func(o *Observed, why error) {
-		o.IPAMClaims = judge.Unknown[map[types.NamespacedName]*ippool.Claim](why)
+	of(facts.SourceClaims, "forbidden", func(o *Observed, why error) {
+		o.IPAMClaims = facts.Unknown[map[types.NamespacedName]*ippool.Claim](why)
 	})
-	of(judge.SourceGuests, "forbidden", func(o *Observed, why error) {
-		o.Guests = judge.Unknown[[]*podstate.Guest](why)
+	of(facts.SourceGuests, "forbidden", func(o *Observed, why error) {
+		o.Guests = facts.Unknown[[]*podstate.Guest](why)
 	})
 	return all
 }
@@ -109,7 +109,7 @@ func without[K comparable, T any](objects map[K]*T, key K, edit func(*T)) map[K]
 func removedNodes(o *Observed) (all []Removal) {
 	for _, name := range slices.Sorted(maps.Keys(o.Nodes.Or(nil))) {
 		of := func(what string, edit func(*podstate.Node)) {
-			all = append(all, Removal{What: what, Source: judge.SourceNodes, Object: name, from: func(o *Observed) {
+			all = append(all, Removal{What: what, Source: facts.SourceNodes, Object: name, from: func(o *Observed) {
 				o.Nodes = o.Nodes.With(without(o.Nodes.Or(nil), name, edit))
 			}})
 		}
@@ -132,7 +132,7 @@ func removedDefinitions(o *Observed) (all []Removal) {
 	})
 	for _, name := range names {
 		of := func(what string, edit func(*ippool.NAD)) {
-			all = append(all, Removal{What: what, Source: judge.SourceDefinitions, Object: name.String(),
+			all = append(all, Removal{What: what, Source: facts.SourceDefinitions, Object: name.String(),
 				from: func(o *Observed) { o.NADs = o.NADs.With(without(o.NADs.Or(nil), name, edit)) }})
 		}
 		of("object", nil)
@@ -146,7 +146,7 @@ func removedDefinitions(o *Observed) (all []Removal) {
 func removedReports(o *Observed) (all []Removal) {
 	for i, r := range o.Reports.Or(nil) {
 		of := func(what, detail string, edit func(*podstate.Report)) {
-			all = append(all, Removal{What: what, Source: judge.SourceReports, Object: r.Name, Detail: detail,
+			all = append(all, Removal{What: what, Source: facts.SourceReports, Object: r.Name, Detail: detail,
 				from: func(o *Observed) {
 					reports := slices.Clone(o.Reports.Or(nil))
 					reports[i] = edited(reports[i], func(r *podstate.Report) {
@@ -156,10 +156,10 @@ func removedReports(o *Observed) (all []Removal) {
 					o.Reports = o.Reports.With(reports)
 				}})
 		}
-		all = append(all, Removal{What: "object", Source: judge.SourceReports, Object: r.Name, from: func(o *Observed) {
+		all = append(all, Removal{What: "object", Source: facts.SourceReports, Object: r.Name, from: func(o *Observed) {
 			o.Reports = o.Reports.With(slices.Delete(slices.Clone(o.Reports.Or(nil)), i, i+1))
 		}})
-		all = append(all, Removal{What: "content", Source: judge.SourceReports, Object: r.Name, from: func(o *Observed) {
+		all = append(all, Removal{What: "content", Source: facts.SourceReports, Object: r.Name, from: func(o *Observed) {
 			reports := slices.Clone(o.Reports.Or(nil))
 			reports[i] = podstate.UnreadReport(r.Name, r.UID, r.ResourceVersion)
 			o.Reports = o.Reports.With(reports)
@@ -235,9 +235,9 @@ func removedPods(o *Observed) (all []Removal) {
 
 func removedGuests(o *Observed) (all []Removal) {
 	for i, g := range o.Guests.Or(nil) {
-		all = append(all, Removal{What: "object", Source: judge.SourceGuests, Object: g.String(), from: func(o *Observed) {
+		all = append(all, Removal{What: "object", Source: facts.SourceGuests, Object: g.String(), from: func(o *Observed) {
 			o.Guests = o.Guests.With(slices.Delete(slices.Clone(o.Guests.Or(nil)), i, i+1))
-		}}, Removal{What: "interfaces", Source: judge.SourceGuests, Object: g.String(), from: func(o *Observed) {
+		}}, Removal{What: "interfaces", Source: facts.SourceGuests, Object: g.String(), from: func(o *Observed) {
 			guests := slices.Clone(o.Guests.Or(nil))
 			guests[i] = edited(g, func(g *podstate.Guest) { g.Interfaces, g.IsUnread = nil, true })
 			o.Guests = o.Guests.With(guests)

@@ -146,3 +146,14 @@ func ReportOf(o *Observed, node string) *podstate.Report {
 
 // UsualSandboxGone is the usual entry without its sandbox and its pod: stale, proven.
 var UsualSandboxGone = All(UsualPool, ReportingWorker(Gone("box-1", UsualUID)))
+
+// Unread makes the addresses of a sandbox unknown.
+func Unread(b *v1alpha1.Sandbox) { b.AddressesUnread = true }
+
+// AddressIn adds an address of a range and network, by the CNI cache.
+func AddressIn(ip, ifName, cidr, network string) SandboxEdit {
+	return func(b *v1alpha1.Sandbox) {
+		b.Addresses = append(b.Addresses, v1alpha1.Address{IP: ip, IfName: ifName, Network: "wb", Range: cidr,
+			NetworkName: network})
+	}
+}

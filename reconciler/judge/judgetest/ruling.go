@@ -6,6 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -40,7 +42,7 @@ func RulingOf(it *judge.Item) Ruling {
 }
 
 // AllocationOf is the judged allocation with this address; it must be the only one.
-func AllocationOf(t *testing.T, j *judge.Assessment, ip string) *judge.Item {
+func AllocationOf(t *testing.T, j *findings.Assessment, ip string) *judge.Item {
 	t.Helper()
 	var found *judge.Item
 	for _, it := range j.Allocations {
@@ -58,7 +60,7 @@ func AllocationOf(t *testing.T, j *judge.Assessment, ip string) *judge.Item {
 }
 
 // ReservationOf is the judged reservation of this name.
-func ReservationOf(t *testing.T, j *judge.Assessment, name string) *judge.Item {
+func ReservationOf(t *testing.T, j *findings.Assessment, name string) *judge.Item {
 	t.Helper()
 	for _, it := range j.Reservations {
 		if it.Reservation.Name == name {
@@ -70,9 +72,9 @@ func ReservationOf(t *testing.T, j *judge.Assessment, name string) *judge.Item {
 }
 
 // FindingsOf are the findings of one kind.
-func FindingsOf(kind judge.Kind, parts ...Part) []judge.Finding {
-	var found []judge.Finding
-	for _, f := range Judged(Observe(parts...), judge.Policy{}).Findings {
+func FindingsOf(kind findings.Kind, parts ...Part) []findings.Finding {
+	var found []findings.Finding
+	for _, f := range Judged(Observe(parts...), facts.Policy{}).Findings {
 		if f.Kind == kind {
 			found = append(found, f)
 		}
@@ -83,11 +85,11 @@ func FindingsOf(kind judge.Kind, parts ...Part) []judge.Finding {
 // Expect judges the allocation of 10.0.0.5.
 func Expect(t *testing.T, want Ruling, parts ...Part) {
 	t.Helper()
-	ExpectUnder(t, judge.Policy{}, want, parts...)
+	ExpectUnder(t, facts.Policy{}, want, parts...)
 }
 
 // ExpectUnder is Expect under a policy other than the default.
-func ExpectUnder(t *testing.T, policy judge.Policy, want Ruling, parts ...Part) {
+func ExpectUnder(t *testing.T, policy facts.Policy, want Ruling, parts ...Part) {
 	t.Helper()
 	it := AllocationOf(t, Judged(Observe(parts...), policy), "10.0.0.5")
 	if got := RulingOf(it); got != want {

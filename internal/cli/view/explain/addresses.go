@@ -7,19 +7,20 @@ import (
 	"go4.org/netipx"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
 // NewAddressReport returns the document of a list of addresses.
-func NewAddressReport(j *judge.Assessment, asked []netip.Addr) *view.AddressReport {
+func NewAddressReport(j *findings.Assessment, asked []netip.Addr) *view.AddressReport {
 	return &view.AddressReport{Header: view.NewHeader(view.KindAddresses, "", view.Cluster{}, j.Observation.Now),
 		Limits: view.NewLimits(j), Addresses: addresses(j, usage.Of(j), asked)}
 }
 
 // addresses returns the state of each address, in each pool of the judgement that has it in its range. An address that
 // a pod or Node has is not Free, whatever assigned it.
-func addresses(j *judge.Assessment, pools *usage.Pools, asked []netip.Addr) (rows []view.AddressState) {
+func addresses(j *findings.Assessment, pools *usage.Pools, asked []netip.Addr) (rows []view.AddressState) {
 	runs := map[*usage.Pool][]view.AddressRun{}
 	carriers := carriersOf(j.Observation, asked...)
 	for _, addr := range asked {
@@ -57,7 +58,7 @@ func addresses(j *judge.Assessment, pools *usage.Pools, asked []netip.Addr) (row
 
 // stateOfOutside is the state of an address that no pool has in its range. An ADD creates a pool of a definition, or of
 // the next node's slice, where there is none.
-func stateOfOutside(o *judge.Observation, addr netip.Addr) string {
+func stateOfOutside(o *facts.Observation, addr netip.Addr) string {
 	definitions, isKnown := o.NADs.Get()
 	if !isKnown {
 		return "Unknown"
@@ -74,16 +75,16 @@ func stateOfOutside(o *judge.Observation, addr netip.Addr) string {
 
 // stateOfFree is the state of addresses of which nothing shows a use: Free, or Unknown while a source is unknown that
 // may show one. Reservations keep addresses from ADDs, and findings show what pods and sandboxes carry unrecorded.
-func stateOfFree(o *judge.Observation, p *usage.Pool) string {
+func stateOfFree(o *facts.Observation, p *usage.Pool) string {
 	usesOverlaps := slices.ContainsFunc(p.Definitions, func(d *usage.Definition) bool { return d.Network.Overlapping })
-	if usesOverlaps && !o.Reservations.IsKnown() || slices.Contains(judge.UnknownKinds(o), judge.Unrecorded) {
+	if usesOverlaps && !o.Reservations.IsKnown() || slices.Contains(findings.UnknownKinds(o), findings.Unrecorded) {
 		return "Unknown"
 	}
 	return "Free"
 }
 
 // Runs returns the states of all addresses in the range of a pool, in their order.
-func Runs(j *judge.Assessment, p *usage.Pool) (runs []view.AddressRun) {
+func Runs(j *findings.Assessment, p *usage.Pool) (runs []view.AddressRun) {
 	if p.Problem != "" {
 		return nil
 	}
@@ -92,7 +93,7 @@ func Runs(j *judge.Assessment, p *usage.Pool) (runs []view.AddressRun) {
 		recorded[addr] = view.AddressRun{State: "InUse"}
 	}
 	for _, f := range j.Findings {
-		if addr, err := netip.ParseAddr(f.IP); f.Kind == judge.Unrecorded && f.Pool == p.Ref() && err == nil {
+		if addr, err := netip.ParseAddr(f.IP); f.Kind == findings.Unrecorded && f.Pool == p.Ref() && err == nil {
 			recorded[addr] = view.AddressRun{State: "InUse", PodRef: f.Pods[0]}
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view/explain"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
@@ -34,7 +34,7 @@ func TestAddresses(t *testing.T) {
 			Sandbox("box-3", "uid-3", OfPod("web-2"), WithAddress("10.0.0.7", "")),
 			Sandbox("box-4", "uid-4", OfPod("web-3"), WithAddress("10.0.0.11", ""))),
 	)
-	j := Judged(o, judge.Policy{})
+	j := Judged(o, facts.Policy{})
 	for asked, want := range map[string]string{
 		"10.0.0.1":    "[{10.0.0.1 Free 10.0.0.0-24 } {10.0.0.1 Free blue-10.0.0.0-24 }]",
 		"10.0.0.5":    "[{10.0.0.5 Stale 10.0.0.0-24 default/web-0} {10.0.0.5 Free blue-10.0.0.0-24 }]",
@@ -85,14 +85,14 @@ func TestAddresses_OfPodsBeforeAnEdit(t *testing.T) {
 		"of the next node's slice": {"[{10.0.0.5 NoPool   []}]", []Part{NAD("wb", `{"ipam":{"type":"whereabouts",
 			"range":"10.0.0.0/16","node_slice_size":"/28"}}`), Node("worker-1")}},
 		"definitions are unknown": {"[{10.0.0.5 Unknown   []}]", []Part{func(o *Observed) {
-			o.NADs = judge.Unknown[map[types.NamespacedName]*ippool.NAD](errors.New("forbidden"))
+			o.NADs = facts.Unknown[map[types.NamespacedName]*ippool.NAD](errors.New("forbidden"))
 		}}},
 		"no range of today has it": {"[{10.0.0.5 Unknown kube-system/10.0.0.0-24  [default/web-0]}]", []Part{now, of30, pod}},
 		"nor has any pool":         {"[{10.0.0.5 OutsideEveryPool   [default/web-0]}]", []Part{of30, pod}},
 		"another IPAM gave the address": {"[{10.0.0.5 OutsideEveryPool   [default/web-0]}]",
 			[]Part{NAD("wb", `{"ipam":{"type":"static"}}`), pod}},
 	} {
-		j := Judged(Observe(c.parts...), judge.Policy{})
+		j := Judged(Observe(c.parts...), facts.Policy{})
 		rows := explain.NewAddressReport(j, []netip.Addr{netip.MustParseAddr("10.0.0.5")}).Addresses
 		if got := fmt.Sprint(rows); got != c.want {
 			t.Errorf("%s: %s, want %s", says, got, c.want)
@@ -103,9 +103,9 @@ func TestAddresses_OfPodsBeforeAnEdit(t *testing.T) {
 // What may show a use of an address was not read, so nobody knows whether it is free.
 func TestAddresses_WhileSourcesAreUnknown(t *testing.T) {
 	no := errors.New("forbidden")
-	reservations := func(o *Observed) { o.Reservations = judge.Unknown[[]*ippool.Reservation](no) }
-	leases := func(o *Observed) { o.AgentLeases = judge.Unknown[bool](no) }
-	claims := func(o *Observed) { o.IPAMClaims = judge.Unknown[map[types.NamespacedName]*ippool.Claim](no) }
+	reservations := func(o *Observed) { o.Reservations = facts.Unknown[[]*ippool.Reservation](no) }
+	leases := func(o *Observed) { o.AgentLeases = facts.Unknown[bool](no) }
+	claims := func(o *Observed) { o.IPAMClaims = facts.Unknown[map[types.NamespacedName]*ippool.Claim](no) }
 	noReports, overlapping := ReportsUnknown("forbidden"), NAD("wb", WhereaboutsConfig("10.0.0.0/24", ""))
 	alone := NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", `"enable_overlapping_ranges":false`))
 	for says, c := range map[string]struct {
@@ -121,7 +121,7 @@ func TestAddresses_WhileSourcesAreUnknown(t *testing.T) {
 	} {
 		cluster := append([]Part{UsualPool, UsualPod(Carrying("10.0.0.5")), ReportingWorker(Sandbox("box-1", UsualUID)),
 			Pod("plain", PodIPs("10.0.0.20"))}, c.parts...)
-		j := Judged(Observe(cluster...), judge.Policy{})
+		j := Judged(Observe(cluster...), facts.Policy{})
 		var got []string
 		for _, row := range explain.NewAddressReport(j, []netip.Addr{
 			netip.MustParseAddr("10.0.0.9"), netip.MustParseAddr("10.0.0.5"), netip.MustParseAddr("10.0.0.20")}).Addresses {
@@ -162,7 +162,7 @@ func TestAddresses_OfOtherIPAM(t *testing.T) {
 		"10.0.0.201": "[{Excluded 10.0.0.0-24 [default/excluded]} {InUse blue-10.0.0.0-24 [default/excluded]}]",
 		"10.9.0.1":   "[{OutsideEveryPool  [default/outside]}]",
 	} {
-		j := Judged(Observe(cluster), judge.Policy{})
+		j := Judged(Observe(cluster), facts.Policy{})
 		var got []string
 		for _, row := range explain.NewAddressReport(j, []netip.Addr{netip.MustParseAddr(asked)}).Addresses {
 			got = append(got, strings.ReplaceAll(fmt.Sprintf("{%s %s %s}", row.State, row.Pool, row.CarriedBy),
@@ -194,7 +194,7 @@ func TestAddresses_OfOtherIPAM(t *testing.T) {
 func TestExplanation_AddressOfUnsupportedRange(t *testing.T) {
 	cluster := All(Pool("193---24", "193::/24", Alloc("2", "default/web-0", "box-1", "net1")),
 		NAD("wb", WhereaboutsConfig("193::/24", "")), UsualPod(Carrying("193:21:4::2")))
-	j := Judged(Observe(cluster), judge.Policy{})
+	j := Judged(Observe(cluster), facts.Policy{})
 	rows := explain.NewAddressReport(j, []netip.Addr{netip.MustParseAddr("193:21:4::2")}).Addresses
 	if got := fmt.Sprint(rows); got != "[{193:21:4::2 Unknown kube-system/193---24  [default/web-0]}]" {
 		t.Errorf("got %s", got)

@@ -13,6 +13,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -82,7 +84,7 @@ func (a *answer) unsupportedPool(it *judge.Item) string {
 // carries. Where it cannot, it adds the pod that carries the address.
 func (a *answer) nameCorrection(it *judge.Item, names map[string]string) {
 	for _, f := range a.whole.Findings {
-		if f.IP == it.Text() && f.Pool == names["pool"] && f.CanRepair() && f.Kind == judge.Misrecorded {
+		if f.IP == it.Text() && f.Pool == names["pool"] && f.CanRepair() && f.Kind == findings.Misrecorded {
 			names["repairpool"] = f.Pool
 			return
 		}
@@ -136,7 +138,7 @@ func (a *answer) adviseGate(g reconciler.Gate, f advice.Facts) []view.Advice {
 	return a.steps("gates", name, f)
 }
 
-func (a *answer) adviseFinding(f judge.Finding) []view.Advice {
+func (a *answer) adviseFinding(f findings.Finding) []view.Advice {
 	names := map[string]string{}
 	names["ip"], _, _ = strings.Cut(f.IP, ",")
 	names["pool"], _, _ = strings.Cut(f.Pool, ",")
@@ -147,7 +149,7 @@ func (a *answer) adviseFinding(f judge.Finding) []view.Advice {
 		names["container"] = f.ContainerIDs[0]
 	}
 	name := string(f.Kind)
-	if f.Kind == judge.MalformedFinding {
+	if f.Kind == findings.MalformedFinding {
 		if it := a.malformedItem(f); it != nil && it.SharesVerdictOf() == nil {
 			return a.adviseItem(it, nil)
 		}
@@ -162,11 +164,11 @@ func (a *answer) adviseFinding(f judge.Finding) []view.Advice {
 	case f.IP != "" && isInConflict >= 0: // the order of steps matters
 		names["ip"] = strings.Split(f.IP, ",")[isInConflict]
 		return a.adviseConflict(advice.Facts{Names: names})
-	case f.Kind == judge.GuestAddressFinding && a.q.Subject.Kind == Address:
+	case f.Kind == findings.GuestAddressFinding && a.q.Subject.Kind == Address:
 		return nil // the item has the steps
 	case len(f.Unheld) > 0:
 		name = a.nameUnheld(f, names)
-	case f.Kind != judge.Unrecorded || f.CanRepair():
+	case f.Kind != findings.Unrecorded || f.CanRepair():
 	case names["container"] != "":
 		name = "Unrecorded sandbox"
 	default:
@@ -177,10 +179,10 @@ func (a *answer) adviseFinding(f judge.Finding) []view.Advice {
 
 // nameUnheld returns the entry of the advice on a phantom of which no pool records an address, and adds the address and
 // the pool.
-func (a *answer) nameUnheld(phantom judge.Finding, names map[string]string) string {
+func (a *answer) nameUnheld(phantom findings.Finding, names map[string]string) string {
 	for _, f := range a.whole.Findings {
 		isSame := slices.Contains(phantom.Unheld, f.IP) && slices.Equal(f.ContainerIDs, phantom.ContainerIDs)
-		if f.Kind == judge.Unrecorded && isSame && f.CanRepair() {
+		if f.Kind == findings.Unrecorded && isSame && f.CanRepair() {
 			names["ip"], names["pool"] = f.IP, f.Pool
 			return "Phantom unrecorded"
 		}
@@ -194,7 +196,7 @@ func (a *answer) adviseConflict(f advice.Facts) []view.Advice {
 	if steps := a.endsConflict[f.Names["ip"]]; len(steps) > 0 {
 		return steps
 	}
-	return a.steps("findings", string(judge.Conflict), f)
+	return a.steps("findings", string(findings.Conflict), f)
 }
 
 // sameAdvice are the addresses whose steps differ from those of an example by the address alone.
@@ -208,7 +210,7 @@ func (s *sameAdvice) advice() []view.Advice {
 		return nil
 	}
 	return []view.Advice{{Cause: s.cause, Why: fmt.Sprintf(sameFor+"%d more: %s.", len(s.others),
-		judge.AtMost(s.others, maxCarriers))}}
+		facts.AtMost(s.others, maxCarriers))}}
 }
 
 const sameFor = "The same for "
@@ -276,7 +278,7 @@ func (a *answer) advise() []view.Advice {
 			all = append(all, steps...)
 		}
 	}
-	for _, kind := range judge.Kinds() { // conflicts are the first
+	for _, kind := range findings.Kinds() { // conflicts are the first
 		for _, f := range a.Findings {
 			if f.Kind == kind {
 				take(string(kind), a.adviseFinding(f))

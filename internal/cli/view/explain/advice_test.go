@@ -10,7 +10,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view/explain"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
@@ -70,9 +70,9 @@ func TestExplanation_AllocationOfAnAddressThatAnotherCarries(t *testing.T) {
 func TestExplanation_NodesThatWereNotExported(t *testing.T) {
 	s, _ := explain.ParseSubject("10.0.0.5")
 	o := Observe(UsualPool, Pod("other"))
-	o.Nodes = judge.Unknown[map[string]*podstate.Node](errors.New("the snapshot contains no Node"))
+	o.Nodes = facts.Unknown[map[string]*podstate.Node](errors.New("the snapshot contains no Node"))
 	d := explain.NewReport(explain.Question{Subject: s, Snapshot: true,
-		Result: &reconciler.Result{Assessment: Judged(o, judge.Policy{})}, Advisor: advice.Advisor{Program: "ip-reconcile"}})
+		Result: &reconciler.Result{Assessment: Judged(o, facts.Policy{})}, Advisor: advice.Advisor{Program: "ip-reconcile"}})
 	text := said(d)
 	if got := commands(d.Advice); len(got) != 1 || got[0] != "kubectl get nodes -o yaml > nodes.yaml @" {
 		t.Errorf("the commands are %q:\n%s", got, text)

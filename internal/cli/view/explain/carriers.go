@@ -10,7 +10,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
@@ -27,7 +27,7 @@ const maxCarriers = 20
 
 // carriersOf returns the pods and Nodes with each of the addresses, Nodes first. A pod on its host's network is listed
 // as the Node.
-func carriersOf(o *judge.Observation, asked ...netip.Addr) map[netip.Addr][]carrier {
+func carriersOf(o *facts.Observation, asked ...netip.Addr) map[netip.Addr][]carrier {
 	all := make(map[netip.Addr][]carrier, len(asked))
 	for _, addr := range asked {
 		all[addr] = nil
@@ -86,7 +86,7 @@ func carriersOf(o *judge.Observation, asked ...netip.Addr) map[netip.Addr][]carr
 }
 
 // whereaboutsOf returns the definition of an interface if it is one of whereabouts.
-func whereaboutsOf(o *judge.Observation, i *podstate.Interface) *ippool.NAD {
+func whereaboutsOf(o *facts.Observation, i *podstate.Interface) *ippool.NAD {
 	namespace, name, ok := i.NAD()
 	nad := o.NADs.Or(nil)[types.NamespacedName{Namespace: namespace, Name: name}]
 	if !ok || nad == nil || nad.Problem != "" || len(nad.Networks) == 0 {

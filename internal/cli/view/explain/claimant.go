@@ -6,13 +6,14 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // Conflicts returns who carries the addresses of a judgement's conflicts, for at most some of the findings on them.
-func Conflicts(j *judge.Assessment, most int) []view.Conflict {
+func Conflicts(j *findings.Assessment, most int) []view.Conflict {
 	of := *j
-	of.Findings = lists.Filter(j.Findings, func(f judge.Finding) bool { return f.Kind == judge.Conflict })
+	of.Findings = lists.Filter(j.Findings, func(f findings.Finding) bool { return f.Kind == findings.Conflict })
 	of.Findings = of.Findings[:min(len(of.Findings), most)]
 	a := &answer{whole: j, sandboxes: sandboxes(j.Observation), Picked: &view.Picked{Assessment: &of}}
 	return lists.Map(a.conflictsOf(), func(c *conflict) view.Conflict { return c.Conflict })

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view/explain"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
@@ -52,7 +52,7 @@ func TestConflicts_ThoseOfTheFirstFindings(t *testing.T) {
 		parts = append(parts, Pod("one-"+ip, UID("uid-one-"+ip), Carrying(ip)),
 			Pod("two-"+ip, UID("uid-two-"+ip), Carrying(ip)))
 	}
-	j := Judged(Observe(parts...), judge.Policy{})
+	j := Judged(Observe(parts...), facts.Policy{})
 	n := len(j.Findings)
 	all := explain.Conflicts(j, 2)
 	if len(all) != 2 || all[0].IP != "10.0.0.5" || len(all[0].Carriers) != 2 ||

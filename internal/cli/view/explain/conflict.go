@@ -15,6 +15,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -39,7 +40,7 @@ type party struct {
 func (a *answer) conflictsOf() (all []*conflict) {
 	at := map[[2]string]*conflict{}
 	for _, f := range a.Findings {
-		if f.Kind != judge.Conflict || f.IsRest() {
+		if f.Kind != findings.Conflict || f.IsRest() {
 			continue
 		}
 		c := at[[2]string{f.IP, f.Pool}]
@@ -88,7 +89,7 @@ func (p *party) isStaying() bool { return p.pod != nil && p.pod.DeletionTime.IsZ
 
 // partiesOf returns the parties that a finding names: its sandboxes, or else the sandboxes of its pods, and the pods
 // without a known sandbox.
-func (a *answer) partiesOf(f judge.Finding) (all []*party) {
+func (a *answer) partiesOf(f findings.Finding) (all []*party) {
 	isSandbox := map[string]bool{} // pods
 	for i := range a.sandboxes {
 		b := &a.sandboxes[i]
@@ -155,7 +156,7 @@ func (a *answer) findNamed(c *conflict) {
 		return
 	}
 	for _, f := range a.whole.Findings {
-		if f.Kind != judge.Unrecorded || f.IP != c.IP || !isHere(f.Pool) || !f.CanRepair() {
+		if f.Kind != findings.Unrecorded || f.IP != c.IP || !isHere(f.Pool) || !f.CanRepair() {
 			continue
 		}
 		c.canWrite = true

@@ -16,6 +16,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
@@ -44,7 +46,7 @@ func (a *answer) item(it *judge.Item) view.ExplainedItem {
 }
 
 func podsOf(
-	j *judge.Assessment, s Subject, pools *usage.Pools, all []view.ExplainedSandbox,
+	j *findings.Assessment, s Subject, pools *usage.Pools, all []view.ExplainedSandbox,
 ) []view.ExplainedPod {
 	name := types.NamespacedName{Namespace: s.Namespace, Name: s.Name}
 	pod := j.Observation.Pods[name]
@@ -61,7 +63,7 @@ func podsOf(
 }
 
 // sandboxes returns the sandboxes and attachments of all reports, by node.
-func sandboxes(o *judge.Observation) (all []view.ExplainedSandbox) {
+func sandboxes(o *facts.Observation) (all []view.ExplainedSandbox) {
 	for _, r := range o.Reports.Or(nil) {
 		listed := slices.Clone(r.Sandboxes)
 		for _, a := range r.Attachments {
@@ -85,7 +87,7 @@ func sandboxes(o *judge.Observation) (all []view.ExplainedSandbox) {
 }
 
 // waits returns why a Pending pod may wait, "" where that is unknown.
-func waits(j *judge.Assessment, pod *podstate.Pod, sandboxes []view.ExplainedSandbox, pools *usage.Pools) string {
+func waits(j *findings.Assessment, pod *podstate.Pod, sandboxes []view.ExplainedSandbox, pools *usage.Pools) string {
 	full := lists.Filter(pools.All, func(p *usage.Pool) bool { return slices.Contains(p.Waiting, pod.NamespacedName) })
 	hasAddress := func(b view.ExplainedSandbox) bool {
 		runsHere := b.Fresh && b.State == string(v1alpha1.SandboxReady) && b.Node == pod.Node
@@ -108,7 +110,7 @@ func waits(j *judge.Assessment, pod *podstate.Pod, sandboxes []view.ExplainedSan
 }
 
 // carried returns the addresses of a pod's network-status that are in the range of a pool.
-func carried(o *judge.Observation, pod *podstate.Pod) []string {
+func carried(o *facts.Observation, pod *podstate.Pod) []string {
 	var all []netip.Addr
 	for _, i := range pod.Interfaces {
 		all = append(all, i.Addresses...)

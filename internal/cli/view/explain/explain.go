@@ -12,7 +12,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
@@ -31,7 +31,7 @@ type Question struct {
 type answer struct {
 	*view.Picked // about the subject
 	q            Question
-	whole        *judge.Assessment       // before the filter
+	whole        *findings.Assessment    // before the filter
 	pools        *usage.Pools            // of the judgement
 	sandboxes    []view.ExplainedSandbox // of all reports
 	d            *view.ExplainReport
@@ -56,7 +56,7 @@ func NewReport(q Question) *view.ExplainReport {
 	a := &answer{q: q, whole: j, pools: pools, sandboxes: boxes, d: d, Picked: view.Pick(q.Result, *q.Filter),
 		conflicts: map[string]bool{}}
 	for _, f := range j.Findings {
-		a.conflicts[f.IP] = a.conflicts[f.IP] || f.Kind == judge.Conflict
+		a.conflicts[f.IP] = a.conflicts[f.IP] || f.Kind == findings.Conflict
 	}
 	if q.Snapshot {
 		a.exported = map[string]bool{}
@@ -95,7 +95,7 @@ func NewReport(q Question) *view.ExplainReport {
 // report has the addresses of whereabouts only.
 func (a *answer) denies(c carrier, addr netip.Addr) bool {
 	pod := a.Observation.Pods[nameOf(c.Name)]
-	return c.definition != nil && pod != nil && a.whole.Index().Denies(pod, addr)
+	return c.definition != nil && pod != nil && a.whole.Facts().Denies(pod, addr)
 }
 
 func (a *answer) found() bool {

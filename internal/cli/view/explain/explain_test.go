@@ -13,7 +13,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view/explain"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
@@ -24,7 +25,7 @@ func ask(t *testing.T, what string, gates []reconciler.Gate, parts ...Part) *vie
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := Judged(Observe(parts...), judge.Policy{})
+	j := Judged(Observe(parts...), facts.Policy{})
 	plan := &reconciler.Plan{}
 	for _, it := range j.StaleItems() {
 		if len(gates) > 0 && it.SharesVerdictOf() == nil {
@@ -36,7 +37,7 @@ func ask(t *testing.T, what string, gates []reconciler.Gate, parts ...Part) *vie
 }
 
 // answered explains a subject of a judgement.
-func answered(t *testing.T, what string, j *judge.Assessment) *view.ExplainReport {
+func answered(t *testing.T, what string, j *findings.Assessment) *view.ExplainReport {
 	t.Helper()
 	s, err := explain.ParseSubject(what)
 	if err != nil {
@@ -97,7 +98,7 @@ func TestExplanation_NoRefusalPromisesARelease(t *testing.T) {
 func TestExplanation_GatesOfOtherItemsAreNotShown(t *testing.T) {
 	s, _ := explain.ParseSubject("10.0.0.5")
 	j := Judged(Observe(leak, Pool("10.1.0.0-24", "10.1.0.0/24", Alloc("5", "default/other", "box-9", "net1"))),
-		judge.Policy{})
+		facts.Policy{})
 	paused := reconciler.Gate{Why: reconciler.Paused, Pool: "kube-system/10.1.0.0-24", Detail: "its pool is paused"}
 	plan := &reconciler.Plan{CommonGates: []reconciler.Gate{paused}}
 	for _, it := range j.StaleItems() {

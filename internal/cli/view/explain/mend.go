@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -81,7 +82,7 @@ func (a *answer) nameRange(p *ippool.Pool, names map[string]string) {
 }
 
 // malformedItem returns the item of a finding Malformed, nil for one on a pool.
-func (a *answer) malformedItem(f judge.Finding) *judge.Item {
+func (a *answer) malformedItem(f findings.Finding) *judge.Item {
 	items := a.Items()
 	i := slices.IndexFunc(items, func(it *judge.Item) bool {
 		return it.Reason == judge.Malformed && strings.Contains(f.Message, it.Object()) && (it.Allocation == nil ||

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
@@ -59,7 +59,7 @@ func TestExplanation_AdviceOnEverything(t *testing.T) {
 	has := map[string]bool{}
 	for seed := range Seeds(150) {
 		o := Observe(NewRandom(3, seed).Cluster()...)
-		j := Judged(o, judge.Policy{})
+		j := Judged(o, facts.Policy{})
 		subjects := []string{}
 		for _, it := range j.Allocations {
 			if it.Address().IsValid() {

@@ -11,7 +11,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view/explain"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
@@ -39,7 +39,7 @@ func TestOfNodes(t *testing.T) {
 			[]string{"Restart the agent of w33", "out-of-service=nodeshutdown", "delete node w33"}, nil},
 		"every node is healthy": {[]Part{Node("w1"), FreshReport("w1")}, nil, []string{"{"}},
 	} {
-		j := Judged(Observe(append(c.parts, pool)...), judge.Policy{})
+		j := Judged(Observe(append(c.parts, pool)...), facts.Policy{})
 		a := advice.Advisor{Program: "ip-reconcile", Namespace: "kube-system"}
 		a.ClusterFlag("context", "c")
 		steps := explain.NodeSteps(a, j, lists.Map(j.Findings, view.NewFinding))

@@ -9,13 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 )
 
 // Resolve returns the address, pod, node or pool that a name or a container ID is in a judgement. A subject whose kind
 // is known is returned as it is. Where a name is that of several things, or of none, the error says so: nothing is
 // guessed.
-func (s Subject) Resolve(j *judge.Assessment) (Subject, error) {
+func (s Subject) Resolve(j *findings.Assessment) (Subject, error) {
 	o := j.Observation
 	isPool := func(p *ippool.Pool) bool { return p.Ref() == s.ref() }
 	switch {
@@ -33,7 +34,7 @@ func (s Subject) Resolve(j *judge.Assessment) (Subject, error) {
 }
 
 // resolveName returns the only pool, node or pod of a name, or the only pod where the name is that of a pod.
-func (s Subject) resolveName(j *judge.Assessment) (Subject, error) {
+func (s Subject) resolveName(j *findings.Assessment) (Subject, error) {
 	o, found := j.Observation, map[string]Subject{}
 	add := func(one Subject) {
 		if s.Kind == "" || s.Kind == one.Kind {
@@ -67,7 +68,7 @@ func (s Subject) resolveName(j *judge.Assessment) (Subject, error) {
 	case len(names) == 1:
 		return found[names[0]], nil
 	}
-	return s, fmt.Errorf("%q: %s have this name: give one of them", s, judge.AtMost(names, maxCarriers))
+	return s, fmt.Errorf("%q: %s have this name: give one of them", s, facts.AtMost(names, maxCarriers))
 }
 
 // otherKinds are the names of kinds that kubectl takes before a slash, and that are no subjects.
@@ -86,7 +87,7 @@ var otherKinds = map[string]string{
 }
 
 // podNames returns the names of the pods in the API, in reports and in records.
-func podNames(j *judge.Assessment) map[types.NamespacedName]bool {
+func podNames(j *findings.Assessment) map[types.NamespacedName]bool {
 	names := map[types.NamespacedName]bool{}
 	for name := range j.Observation.Pods {
 		names[name] = true
@@ -101,12 +102,12 @@ func podNames(j *judge.Assessment) map[types.NamespacedName]bool {
 	return names
 }
 
-func isKnownPod(j *judge.Assessment, s Subject) bool {
+func isKnownPod(j *findings.Assessment, s Subject) bool {
 	return podNames(j)[types.NamespacedName{Namespace: s.Namespace, Name: s.Name}]
 }
 
 // resolveContainer returns the pod of a sandbox, by the beginning of its ID.
-func (s Subject) resolveContainer(j *judge.Assessment) (Subject, error) {
+func (s Subject) resolveContainer(j *findings.Assessment) (Subject, error) {
 	found := map[string]Subject{} // by ID
 	add := func(id, namespace, name string) {
 		if strings.HasPrefix(id, s.ContainerID) && name != "" {

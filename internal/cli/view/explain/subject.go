@@ -12,6 +12,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -232,7 +233,7 @@ func (s Subject) Is(addr netip.Addr, owner ippool.PodRef, pool string) bool {
 }
 
 // Selects returns what reports whether an item is of a resolved subject.
-func (s Subject) Selects(j *judge.Assessment) func(*judge.Item) bool {
+func (s Subject) Selects(j *findings.Assessment) func(*judge.Item) bool {
 	switch {
 	case s.Kind == Node:
 		return view.Filter{Nodes: []string{s.Name}}.Item
@@ -253,7 +254,7 @@ func (s Subject) Selects(j *judge.Assessment) func(*judge.Item) bool {
 
 // pick picks the parts of a judgement that are about a subject, with the pools of the items.
 func pick(
-	j *judge.Assessment, s Subject, pods []view.ExplainedPod, boxes []view.ExplainedSandbox,
+	j *findings.Assessment, s Subject, pods []view.ExplainedPod, boxes []view.ExplainedSandbox,
 ) *view.Filter {
 	items, refs := map[judge.ID]bool{}, map[string]bool{}
 	f := &view.Filter{
@@ -268,9 +269,9 @@ func pick(
 	switch s.Kind {
 	case Address:
 		j = j.About(s.Address)
-		f.HasFinding = func(x *judge.Finding) bool {
+		f.HasFinding = func(x *findings.Finding) bool {
 			return slices.Contains(strings.Split(x.IP, ","), s.Address.String()) ||
-				x.Kind == judge.UnsupportedRangeFinding && refs[x.Pool]
+				x.Kind == findings.UnsupportedRangeFinding && refs[x.Pool]
 		}
 	case Pod:
 		is, f.HasFinding = ofPod(s, pods)
@@ -278,11 +279,11 @@ func pick(
 		is, f.HasFinding = view.Filter{Nodes: []string{s.Name}}.Item, ofNode(j, s.Name, boxes)
 	case Pool:
 		is = s.Selects(j)
-		f.HasFinding = func(x *judge.Finding) bool { return slices.ContainsFunc(strings.Split(x.Pool, ","), f.HasPool) }
+		f.HasFinding = func(x *findings.Finding) bool { return slices.ContainsFunc(strings.Split(x.Pool, ","), f.HasPool) }
 	}
 	holds := map[string]bool{} // nodes that hold an item because they are not Ready
 	if has := f.HasFinding; has != nil {
-		f.HasFinding = func(x *judge.Finding) bool { return has(x) || x.Kind == judge.NodeNotReady && holds[x.Node] }
+		f.HasFinding = func(x *findings.Finding) bool { return has(x) || x.Kind == findings.NodeNotReady && holds[x.Node] }
 	}
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
 		if !is(it) {
@@ -306,7 +307,7 @@ func pick(
 
 // ofPod picks the items of a pod and of phantom pods of its name, the items of others for addresses that the pod
 // carries, and the findings that name it.
-func ofPod(s Subject, pods []view.ExplainedPod) (func(*judge.Item) bool, func(*judge.Finding) bool) {
+func ofPod(s Subject, pods []view.ExplainedPod) (func(*judge.Item) bool, func(*findings.Finding) bool) {
 	var carried []string
 	for _, p := range pods {
 		carried = append(carried, p.Carries...)
@@ -316,13 +317,13 @@ func ofPod(s Subject, pods []view.ExplainedPod) (func(*judge.Item) bool, func(*j
 	}
 	return func(it *judge.Item) bool {
 			return s.Is(it.Address(), it.Owner(), "") || slices.Contains(carried, it.Text())
-		}, func(f *judge.Finding) bool {
+		}, func(f *findings.Finding) bool {
 			isPod := func(p string) bool { return p == s.ref() || strings.HasPrefix(p, s.ref()+"_") }
 			return slices.ContainsFunc(f.Pods, isPod) || !f.NamesAll() && slices.Contains(carried, f.IP)
 		}
 }
 
-func ofNode(j *judge.Assessment, name string, boxes []view.ExplainedSandbox) func(*judge.Finding) bool {
+func ofNode(j *findings.Assessment, name string, boxes []view.ExplainedSandbox) func(*findings.Finding) bool {
 	here := map[string]bool{} // the node's pods, and the ids of its sandboxes
 	for _, s := range boxes {
 		here[s.ID] = here[s.ID] || s.Node == name
@@ -330,7 +331,7 @@ func ofNode(j *judge.Assessment, name string, boxes []view.ExplainedSandbox) fun
 	for _, p := range j.Observation.Pods {
 		here[p.String()] = p.Node == name
 	}
-	return func(f *judge.Finding) bool {
+	return func(f *findings.Finding) bool {
 		isHere := func(x string) bool { return here[x] }
 		return f.Node == name ||
 			f.Node == "" && (!f.NamesAll() || slices.ContainsFunc(slices.Concat(f.ContainerIDs, f.Pods), isHere))
