@@ -16,8 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/monitoring"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 // TestDocs_EachMetric searches for the metrics' names where metrics are created.
@@ -72,7 +72,7 @@ func heldReasons(t *testing.T) (reasons []string) {
 func TestDocs_EachWordOfTroubleshooting(t *testing.T) {
 	t.Parallel()
 	var refusals, findings []string
-	for _, r := range reconciler.Refusals() {
+	for _, r := range plan.Refusals() {
 		refusals = append(refusals, string(r))
 	}
 	for _, k := range judge.Kinds() {

@@ -9,6 +9,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 // pass makes a pass in a process that has just started, without waiting.
@@ -49,7 +50,7 @@ func TestBreaker_Store(t *testing.T) {
 			}
 		}
 	}
-	breaks := func(n int) refusals { return refusals{reconciler.Breaker: n} }
+	breaks := func(n int) refusals { return refusals{plan.Breaker: n} }
 	ofFuture := func(s *simulator) {
 		s.kept = fmt.Sprintf(`[{"at":%q,"count":15,"of":15}]`, time.Now().Add(24*hour).UTC().Format(time.RFC3339))
 	}
@@ -75,7 +76,7 @@ func TestBreaker_Store(t *testing.T) {
 				{5 * minute, alone(101, 112), 0, breaks(12)}}},
 		{says: "failed releases do not count", passes: []passAt{
 			{0, all(leaks(15), func(s *simulator) { s.fault = failing("hold", errServer) }), 0,
-				refusals{reconciler.WriteFailed: 15}},
+				refusals{plan.WriteFailed: 15}},
 			{0, func(s *simulator) {
 				if s.fault = nil; s.kept != "" {
 					s.late = append(s.late, "kept is "+s.kept)
@@ -90,10 +91,10 @@ func TestBreaker_Store(t *testing.T) {
 		}), 30, nil}}},
 		{says: "unconfirmed items are not released if they cannot be counted",
 			passes: []passAt{{0, all(leaks(3), proves("box-1"), func(s *simulator) { s.fault = failing("amend", errServer) }), 2,
-				refusals{reconciler.WriteFailed: 2}}}},
+				refusals{plan.WriteFailed: 2}}}},
 		{says: "nor if the window cannot be decoded", kept: func(text string) bool { return text == "12 or so" },
 			passes: []passAt{{0, all(leaks(3), proves("box-1"), func(s *simulator) { s.kept = "12 or so" }), 2,
-				refusals{reconciler.WriteFailed: 2}}}},
+				refusals{plan.WriteFailed: 2}}}},
 		{says: "if the store is forbidden a process counts its own releases", one: true, asked: 1, passes: []passAt{
 			{0, all(leaks(15), func(s *simulator) {
 				s.fault = failing("amend", fmt.Errorf("get Lease: %w",
@@ -101,7 +102,7 @@ func TestBreaker_Store(t *testing.T) {
 			}), 30, nil}, {0, leaks(15), 0, breaks(15)}}},
 		{says: "a dry run counts nothing", one: true, dryRun: true, kept: func(text string) bool { return text == "" },
 			passes: []passAt{
-				{0, leaks(15), 0, refusals{reconciler.DryRunRefusal: 15}}, {0, nil, 0, refusals{reconciler.DryRunRefusal: 15}}}},
+				{0, leaks(15), 0, refusals{plan.DryRunRefusal: 15}}, {0, nil, 0, refusals{plan.DryRunRefusal: 15}}}},
 		{says: "a window of the future is over after an hour", passes: []passAt{{0, all(leaks(15), ofFuture), 0, breaks(15)},
 			{61 * minute, nil, 30, nil}}},
 		{says: "refused items are not released in portions beside proven ones", one: true, passes: []passAt{
@@ -158,7 +159,7 @@ func TestBreaker_StateIsReadOnly(t *testing.T) {
 		s.leaks(bluePool, 15)
 		s.pass(t)
 		kept := s.kept
-		state := func(r *reconciler.Reconciler) reconciler.BreakerState {
+		state := func(r *reconciler.Reconciler) plan.BreakerState {
 			t.Helper()
 			j, err := r.Check(t.Context())
 			same(t, "error", err, nil)

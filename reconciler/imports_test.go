@@ -21,13 +21,14 @@ var mayImport = map[string][]string{
 	"reconciler/memory":    {"facts", "judge"},
 	"reconciler/restore":   {"facts", "judge"},
 	"reconciler/usage":     {"facts", "judge", "findings"},
+	"reconciler/plan":      {"facts", "judge", "findings", "memory", "restore"},
 	"reconciler/apply":     {"facts", "judge", "findings"},
-	"reconciler":           {"facts", "judge", "findings", "memory", "restore", "apply"},
+	"reconciler":           {"facts", "judge", "findings", "memory", "restore", "plan", "apply"},
 	"reconciler/audit":     {"facts", "judge", "findings", "apply", "."},
 	"reconciler/snapshot":  {"facts", "restore"},
 	"reconciler/kube":      {"facts", "restore", "apply"},
 	"reconciler/informers": {"facts", "restore", "apply", "kube"},
-	"reconciler/serve":     {"facts", "judge", "findings", "restore", "usage", "schedule", "informers", "."},
+	"reconciler/serve":     {"facts", "judge", "findings", "restore", "plan", "usage", "schedule", "informers", "."},
 }
 
 // mayUseClients are the packages that talk to an API server.

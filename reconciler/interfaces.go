@@ -23,3 +23,10 @@ type Fence interface {
 	// Since returns since when no ADD or DEL is in progress, by the API server's clock; zero while one may be.
 	Since() time.Time
 }
+
+// StateStore keeps a text where other processes find it: after a restart, in a Job, in a run by hand.
+type StateStore interface {
+	// Update replaces the text, "" at first, by the result of change. After a concurrent write change is called again.
+	// An unchanged text is not written. Where RBAC, a policy or a schema forbids it the error is apply.ErrForbidden.
+	Update(ctx context.Context, change func(kept string) (string, error)) error
+}

@@ -3,9 +3,9 @@ package reconciler
 import (
 	"time"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/memory"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
 
@@ -31,9 +31,9 @@ func (k Known) After(j *judge.Judgement) Known { return Known{k.Next(j), k.Settl
 // is empty after a start, which makes releases slower and never wrong.
 type Process struct {
 	Known            Known
-	releases         window               // what the breaker counted last
+	releases         plan.Window          // what the breaker counted last
 	isStoreForbidden bool                 // RBAC forbids the BreakerStore
-	repairs          map[string]time.Time // when each waiting finding was found first, by RepairKey
-	repairCounts     map[findings.NodePool]window
+	repairs          map[string]time.Time // when each waiting finding was found first, by plan.RepairKey
+	repairCounts     plan.RepairCounts
 	pauses           map[string]string // the pauses of the last pass in words, by pool
 }

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 // PassResult is the result of a pass.
@@ -19,14 +21,14 @@ const (
 // PassRecord is what a pass records for `ip-reconcile status`.
 type PassRecord struct {
 	// At is when the pass observed the cluster, by the API server's clock, or when it failed, by its own.
-	At        time.Time       `json:"at"`
-	Result    PassResult      `json:"result"`
-	Took      string          `json:"took"`               // the duration, as in 1.5s
-	Succeeded time.Time       `json:"succeeded,omitzero"` // At of the last pass that succeeded; zero for none
-	Message   string          `json:"message,omitempty"`  // the error of a failed pass
-	Released  int             `json:"released,omitempty"`
-	Refused   map[Refusal]int `json:"refused,omitempty"`  // counts the Stale items that were not released
-	Schedule  string          `json:"schedule,omitempty"` // serve's cron expression of full passes; "" in a CronJob
+	At        time.Time            `json:"at"`
+	Result    PassResult           `json:"result"`
+	Took      string               `json:"took"`               // the duration, as in 1.5s
+	Succeeded time.Time            `json:"succeeded,omitzero"` // At of the last pass that succeeded; zero for none
+	Message   string               `json:"message,omitempty"`  // the error of a failed pass
+	Released  int                  `json:"released,omitempty"`
+	Refused   map[plan.Refusal]int `json:"refused,omitempty"`  // counts the Stale items that were not released
+	Schedule  string               `json:"schedule,omitempty"` // serve's cron expression of full passes; "" in a CronJob
 }
 
 const (
@@ -78,10 +80,10 @@ func (r *Reconciler) RecordPass(ctx context.Context, out *Result, took time.Dura
 	}
 }
 
-func countRefused(refused []Refused) map[Refusal]int {
-	counts := map[Refusal]int{}
+func countRefused(refused []plan.Refused) map[plan.Refusal]int {
+	counts := map[plan.Refusal]int{}
 	for _, x := range refused {
-		counts[cmp.Or(x.Why, WriteFailed)]++
+		counts[cmp.Or(x.Why, plan.WriteFailed)]++
 	}
 	return counts
 }

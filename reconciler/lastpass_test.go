@@ -8,12 +8,15 @@ import (
 	"testing"
 	"time"
 
-	clocktesting "k8s.io/utils/clock/testing"
-
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
+
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 // recorded decodes the record of the last pass.
@@ -36,8 +39,8 @@ func TestRecordPass(t *testing.T) {
 	p.PassStore = s
 	out := observedAt(0)
 	out.Released = make([]*judge.Item, 2)
-	out.Refused = []Refused{refusedBecause(nil, Paused, ""), refusedBecause(nil, Paused, ""), refusedBecause(nil, Breaker,
-		"")}
+	out.Refused = []plan.Refused{refusedBecause(nil, plan.Paused, ""), refusedBecause(nil, plan.Paused, ""),
+		refusedBecause(nil, plan.Breaker, "")}
 	p.RecordPass(t.Context(), out, 1500*time.Millisecond, nil)
 	const want = `{"at":"2026-11-20T10:00:00Z","result":"Succeeded","took":"1.5s","succeeded":"2026-11-20T10:00:00Z",` +
 		`"released":2,"refused":{"Breaker":1,"Paused":2}}`
@@ -69,9 +72,9 @@ func TestRecordPass_DryRunOrCancelled(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, c := range map[string]struct {
-		opts Options
+		opts plan.Options
 		ctx  context.Context
-	}{"a dry run": {Options{DryRun: true}, t.Context()}, "a cancelled pass": {quarter, ended}} {
+	}{"a dry run": {plan.Options{DryRun: true}, t.Context()}, "a cancelled pass": {quarter, ended}} {
 		p, s := newProcess(t, c.opts), &memoryStore{}
 		p.PassStore = s
 		p.RecordPass(c.ctx, observedAt(0), time.Second, nil)
@@ -82,9 +85,9 @@ func TestRecordPass_DryRunOrCancelled(t *testing.T) {
 }
 
 func TestRecordPass_StoreFails(t *testing.T) {
-	for name, store := range map[string]*memoryStore{"it is kept": {}, "it is forbidden": {err: ErrForbidden},
+	for name, store := range map[string]*memoryStore{"it is kept": {}, "it is forbidden": {err: apply.ErrForbidden},
 		"somebody wrote something else": {text: "?"}} {
-		p := newProcess(t, Options{})
+		p := newProcess(t, plan.Options{})
 		p.PassStore, p.next = store, Observe(UsualPool, UsualPod(Carrying("10.0.0.5")))
 		if _, err := p.Run(t.Context()); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -92,32 +95,6 @@ func TestRecordPass_StoreFails(t *testing.T) {
 		if store.err == nil && !json.Valid([]byte(store.text)) {
 			t.Errorf("%s: kept is %q", name, store.text)
 		}
-	}
-}
-
-func TestReadBreaker(t *testing.T) {
-	of := func(count int) string {
-		text, _ := window{{At: Now.Add(-20 * time.Minute), Count: count, Of: 60}}.text()
-		return text
-	}
-	for _, c := range []struct {
-		kept    string
-		made    int
-		refuses bool
-	}{{"", 0, false}, {of(29), 29, false}, {of(30), 30, true}} {
-		s, err := ReadBreaker(c.kept, Now, 60)
-		if err != nil || s.Releases != c.made || (s.Refusal != "") != c.refuses {
-			t.Errorf("%s: %+v, %v", c.kept, s, err)
-		}
-		if c.made > 0 && !s.Until.Equal(Now.Add(40*time.Minute)) {
-			t.Errorf("until %s", s.Until)
-		}
-	}
-	if s, err := ReadBreaker(of(30), Now.Add(41*time.Minute), 60); err != nil || s.Releases != 0 || s.Refusal != "" {
-		t.Errorf("an hour later: %+v, %v", s, err)
-	}
-	if _, err := ReadBreaker("?", Now, 60); err == nil {
-		t.Error("an invalid text counts as empty")
 	}
 }
 

@@ -56,7 +56,7 @@ func (b *liveIndex) Refresh(ctx context.Context) error {
 	if o.Now.Before(before.Now) {
 		o.Now = before.Now // the API server's time has whole seconds; confirmed verdicts stay confirmed
 	}
-	b.x, b.refreshedAt = facts.New(o, b.known, b.r.Options.judgePolicy()), b.r.Clock.Now()
+	b.x, b.refreshedAt = facts.New(o, b.known, b.r.Options.JudgePolicy()), b.r.Clock.Now()
 	return nil
 }
 

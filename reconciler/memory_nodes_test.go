@@ -13,6 +13,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/memory"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan/plantest"
 )
 
 // What was held for hours must not be released in the first pass after a source was unknown for two seconds.
@@ -24,12 +26,12 @@ func TestHistory_UnknownSourceRestartsTheWait(t *testing.T) {
 		t.Run(says, func(t *testing.T) {
 			p := newProcess(t, quarter)
 			p.pass(0, unconfirmed)
-			if plan := p.pass(14*minute, unconfirmed, unknown); len(plan.Release) > 0 {
+			if made := p.pass(14*minute, unconfirmed, unknown); len(made.Release) > 0 {
 				t.Fatal("released while a source was unknown")
 			}
-			p.wantRefused("15 minutes after the first pass", AwaitingConfirmation, p.pass(15*minute, unconfirmed))
-			p.wantRefused("a second too early", AwaitingConfirmation, p.pass(30*minute-time.Second, unconfirmed))
-			p.wantReleased("15 minutes after all was known again", p.pass(30*minute, unconfirmed))
+			p.WantRefused("15 minutes after the first pass", plan.AwaitingConfirmation, p.pass(15*minute, unconfirmed))
+			p.WantRefused("a second too early", plan.AwaitingConfirmation, p.pass(30*minute-time.Second, unconfirmed))
+			p.WantReleased("15 minutes after all was known again", p.pass(30*minute, unconfirmed))
 		})
 	}
 	t.Run("definitions, of which the verdict needs none", func(t *testing.T) {
@@ -39,8 +41,8 @@ func TestHistory_UnknownSourceRestartsTheWait(t *testing.T) {
 		p := newProcess(t, quarter)
 		p.pass(0, unconfirmed)
 		p.pass(14*minute, unconfirmed, definitionsUnknown)
-		p.wantRefused("15 minutes after the first pass", AwaitingConfirmation, p.pass(15*minute, unconfirmed))
-		p.wantReleased("15 minutes after they became unknown", p.pass(29*minute, unconfirmed))
+		p.WantRefused("15 minutes after the first pass", plan.AwaitingConfirmation, p.pass(15*minute, unconfirmed))
+		p.WantReleased("15 minutes after they became unknown", p.pass(29*minute, unconfirmed))
 	})
 	t.Run("held for hours", func(t *testing.T) {
 		p := newProcess(t, quarter)
@@ -49,7 +51,7 @@ func TestHistory_UnknownSourceRestartsTheWait(t *testing.T) {
 		p.pass(3*hour, silent)
 		p.pass(3*hour+2*time.Second, silent, NodesUnknown)
 		reported := All(UsualPool, ReportingNode("worker-1"), ReportingNode("worker-2"))
-		p.wantRefused("as soon as all report", AwaitingConfirmation, p.pass(3*hour+4*time.Second, reported))
+		p.WantRefused("as soon as all report", plan.AwaitingConfirmation, p.pass(3*hour+4*time.Second, reported))
 	})
 }
 
@@ -59,24 +61,24 @@ func TestHistory_LostNodeRestartsTheWait(t *testing.T) {
 	t.Run("it never reported", func(t *testing.T) {
 		p := newProcess(t, quarter)
 		for at := time.Duration(0); at <= 3*hour; at += hour {
-			if plan := p.pass(at, waiting, Node("worker-2")); len(plan.Release) > 0 {
+			if made := p.pass(at, waiting, Node("worker-2")); len(made.Release) > 0 {
 				t.Fatalf("released after %s beside a silent node", at)
 			}
 		}
 		gone := 3*hour + minute
 		for _, later := range []time.Duration{0, 8 * time.Second, 41 * time.Second, 14 * minute} {
-			if plan := p.pass(gone+later, waiting); len(plan.Release) > 0 {
+			if made := p.pass(gone+later, waiting); len(made.Release) > 0 {
 				t.Fatalf("released %s after the Node object was gone", later)
 			}
 		}
-		p.wantReleased("15 minutes after", p.pass(gone+15*minute, waiting))
+		p.WantReleased("15 minutes after", p.pass(gone+15*minute, waiting))
 	})
 	t.Run("its Node object is there again", func(t *testing.T) {
 		p := newProcess(t, quarter)
 		p.pass(0, waiting, Node("worker-2"))
 		p.pass(hour, waiting)
-		if plan := p.pass(hour+8*time.Second, waiting, Node("worker-2")); len(plan.Release)+len(plan.Refused) > 0 {
-			t.Errorf("it is Stale beside a silent node: %s", refusals(plan))
+		if made := p.pass(hour+8*time.Second, waiting, Node("worker-2")); len(made.Release)+len(made.Refused) > 0 {
+			t.Errorf("it is Stale beside a silent node: %s", plantest.Refusals(made))
 		}
 	})
 	t.Run("it joined after the item was observed", func(t *testing.T) {
@@ -87,12 +89,12 @@ func TestHistory_LostNodeRestartsTheWait(t *testing.T) {
 		p.pass(0, waiting)
 		p.pass(2*minute, waiting, Node("worker-2", joined(minute)))
 		p.pass(3*minute, waiting)
-		p.wantReleased("15 minutes after it was observed", p.pass(15*minute, waiting))
+		p.WantReleased("15 minutes after it was observed", p.pass(15*minute, waiting))
 		p = newProcess(t, quarter)
 		p.pass(0, waiting, Node("worker-2", joined(-hour)))
 		p.pass(2*minute, waiting, Node("worker-2", joined(minute))) // recreated by its kubelet
 		p.pass(3*minute, waiting)
-		p.wantRefused("recreated, and gone", AwaitingConfirmation, p.pass(17*minute, waiting))
+		p.WantRefused("recreated, and gone", plan.AwaitingConfirmation, p.pass(17*minute, waiting))
 	})
 	t.Run("it reported after the item was observed", func(t *testing.T) {
 		p := newProcess(t, quarter)
@@ -100,6 +102,6 @@ func TestHistory_LostNodeRestartsTheWait(t *testing.T) {
 		p.pass(10*minute, waiting, ReportingNode("worker-2"))
 		p.pass(12*minute, waiting, Node("worker-2"), ReportRenewed("worker-2", 2*minute))
 		p.pass(16*minute, waiting, ReportRenewed("worker-2", 6*minute))
-		p.wantReleased("once the Node object was gone for its quarantine", p.pass(16*minute+memory.NodeQuarantine, waiting))
+		p.WantReleased("once the Node object was gone for its quarantine", p.pass(16*minute+memory.NodeQuarantine, waiting))
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 // In a fleet a node is always down. Items that may run there are Held, and do not count as candidates.
@@ -120,12 +121,12 @@ func TestPlan_NodeMissingOwnClock(t *testing.T) {
 			p := newProcess(t, quarter)
 			p.pass(0, c)
 			p.skew = 10*time.Second - time.Hour // this machine's clock went on by as much
-			p.wantRefused("the API server's clock went on by an hour", AwaitingConfirmation, p.pass(time.Hour, c))
+			p.WantRefused("the API server's clock went on by an hour", plan.AwaitingConfirmation, p.pass(time.Hour, c))
 		})
 		t.Run("a node "+says+", missing for an hour", func(t *testing.T) {
 			p := newProcess(t, quarter)
 			p.pass(0, c)
-			p.wantReleased("both clocks went on by an hour", p.pass(time.Hour, c))
+			p.WantReleased("both clocks went on by an hour", p.pass(time.Hour, c))
 		})
 	}
 	t.Run("a node without a report, for less than --confirm-after", func(t *testing.T) {
@@ -133,7 +134,7 @@ func TestPlan_NodeMissingOwnClock(t *testing.T) {
 		p := newProcess(t, quarter)
 		p.pass(0, c)
 		p.skew = 14*time.Minute - time.Hour
-		p.wantRefused("the API server's clock went on by an hour", AwaitingConfirmation, p.pass(time.Hour, c))
+		p.WantRefused("the API server's clock went on by an hour", plan.AwaitingConfirmation, p.pass(time.Hour, c))
 	})
 }
 
@@ -143,18 +144,18 @@ func TestPlan_ReplacedMachine(t *testing.T) {
 	parts := []Part{UsualPool, UsualPod(OnNode("worker-2"), DeletedAgo(-2*time.Hour), Carrying("10.0.0.5")),
 		ReplacedMachine()}
 	p.pass(0, parts...)
-	if plan := p.pass(time.Hour, parts...); len(plan.Release) > 0 {
-		t.Errorf("released: %s", plan.Release[0].Message())
+	if made := p.pass(time.Hour, parts...); len(made.Release) > 0 {
+		t.Errorf("released: %s", made.Release[0].Message())
 	}
 }
 
 // The Node object of the pod's node must be missing for 40 s, whatever --confirm-after says.
 func TestPlan_ReportOnPodOfMissingNode(t *testing.T) {
-	p := newProcess(t, Options{})
+	p := newProcess(t, plan.Options{})
 	parts := []Part{UsualPool, Node("worker-1"), FreshReport("worker-1", Gone("box-1", OtherUID)),
 		UsualPod(OnNode("worker-2"), DeletedAgo(0))}
-	if plan := p.pass(0, parts...); len(plan.Release) > 0 {
-		t.Errorf("released at the first pass that misses the node: %s", plan.Release[0].Message())
+	if made := p.pass(0, parts...); len(made.Release) > 0 {
+		t.Errorf("released at the first pass that misses the node: %s", made.Release[0].Message())
 	}
 }
 
@@ -164,8 +165,8 @@ func TestLiveness_NodesThatJoin(t *testing.T) {
 	p := newProcess(t, quarter)
 	base := All(UsualPool, ReportingWorker())
 	released := func(at time.Duration, parts ...Part) bool {
-		plan := p.pass(at, append(parts, base)...)
-		return len(plan.Release) > 0
+		made := p.pass(at, append(parts, base)...)
+		return len(made.Release) > 0
 	}
 	for at := time.Duration(0); at <= 20*minute; at += 10 * minute {
 		spot := fmt.Sprint("spot-", int(at/minute))
@@ -189,12 +190,12 @@ func TestLiveness_NodesThatLeave(t *testing.T) {
 	p := newProcess(t, quarter)
 	base := All(UsualPool, ReportingWorker())
 	for at := time.Duration(0); at <= 20*minute; at += 10 * minute {
-		for _, plan := range []*Plan{
+		for _, made := range []*plan.Plan{
 			p.pass(at, base, Node("spot", NotReadyFor(minute)), ReportRenewed("spot", 70*time.Second)),
 			p.pass(at+minute, base, ReportRenewed("spot", 130*time.Second)), // the Node object is gone
 			p.pass(at+9*minute, base),
 		} {
-			if len(plan.Release) > 0 {
+			if len(made.Release) > 0 {
 				t.Logf("released after %s", at)
 				return
 			}

@@ -5,10 +5,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 // Outcome is what became of a change, or a pause that began or ended: one of the types below. Its time is that of the
@@ -33,7 +35,7 @@ type Repaired struct {
 type Declined struct {
 	Time time.Time
 	Item *judge.Item
-	Gate Gate // zero where the verdict does not allow a release
+	Gate plan.Gate // zero where the verdict does not allow a release
 }
 
 // PauseChanged is a pause that this process did not observe before, or that has ended.
@@ -58,22 +60,22 @@ func (r *Reconciler) emit(o Outcome) {
 
 // Decline ends what a person asked to release and what the result has not released.
 func (r *Reconciler) Decline(out *Result) {
-	gates, isReleased := map[judge.ID]Gate{}, judge.IDs(out.Released)
+	gates, isReleased := map[judge.ID]plan.Gate{}, judge.IDs(out.Released)
 	for _, x := range out.Refused {
 		gates[x.ID()] = x.Gate
 	}
 	for _, it := range slices.Concat(out.Allocations, out.Reservations) {
-		if r.Options.ByHand && r.Options.isInScope(it) && !isReleased[it.ID()] && it.SharesVerdictOf() == nil {
+		if r.Options.ByHand && r.Options.IsInScope(it) && !isReleased[it.ID()] && it.SharesVerdictOf() == nil {
 			r.emit(Declined{out.Observation.Now, it, gates[it.ID()]})
 		}
 	}
 }
 
 // comparePauses compares the pauses of a pass with those of the pass before.
-func (r *Reconciler) comparePauses(o *facts.Observation, gates []Gate) {
+func (r *Reconciler) comparePauses(o *facts.Observation, gates []plan.Gate) {
 	before, now := r.Process.pauses, map[string]string{}
 	for _, g := range gates {
-		if g.Why == Paused {
+		if g.Why == plan.Paused {
 			now[g.Pool] = g.Detail
 		}
 	}

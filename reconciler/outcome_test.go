@@ -134,7 +134,7 @@ func TestRecords_OfWhatAPersonIsRefused(t *testing.T) {
 		s.pod("gone-2", "back", 2)
 		r := s.reconciler(t)
 		all := s.records
-		r.Options.ByHand, r.Options.Because = true, "they are gone"
+		r.Options.ByHand, r.Because = true, "they are gone"
 		r.Options.Only = func(it *judge.Item) bool { return it.Text() != "10.0.0.3" }
 		run(t, r)
 		same(t, "records", fmt.Sprint(all.said()), "[Released 10.0.0.1 PodGone Refused 10.0.0.2 AddressOnPod]")
@@ -183,7 +183,7 @@ func TestRecords_OfOverrides(t *testing.T) {
 		if err != nil || j.Allocations[0].Reason != judge.NoFreshReportReason {
 			t.Fatal(err, j.Allocations[0].Message())
 		}
-		r.Options.ByHand, r.Options.Because = true, "worker-1 was scrapped"
+		r.Options.ByHand, r.Because = true, "worker-1 was scrapped"
 		r.Options.Overrides = map[judge.ID]judge.Reason{j.Allocations[0].ID(): judge.NoFreshReportReason}
 		run(t, r)
 		same(t, "records", fmt.Sprint(s.records.said()), "[Overridden 10.0.0.1 NoFreshReport]")

@@ -11,21 +11,29 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan/plantest"
 )
 
 // process is a reconciler that receives one observation after the other. Its plans count as executed.
 type process struct {
 	t *testing.T
+	plantest.Want
 	*Reconciler
 	next *Observed
 	skew time.Duration // of the machine's clock
 }
 
-func newProcess(t *testing.T, opts Options) *process {
-	p := &process{t: t}
-	opts.PodsComplete = true // most tests observe only one allocation
+var quarter, atOnce = plan.Options{ConfirmAfter: 15 * time.Minute}, plan.Options{} // atOnce waits for no confirmation
+
+// unconfirmed and proven make the usual allocation Stale.
+var unconfirmed, proven = All(UsualPool, ReportingWorker()), All(UsualPool, ReportingWorker(Gone("box-1", UsualUID)))
+
+func newProcess(t *testing.T, opts plan.Options) *process {
+	p := &process{t: t, Want: plantest.Want{T: t}}
 	p.Reconciler = &Reconciler{Source: p, Options: opts, Clock: clocktesting.NewFakeClock(Now),
-		Log: slog.New(slog.DiscardHandler), Process: &Process{}}
+		Log: slog.New(slog.DiscardHandler), Process: &Process{},
+		PodsComplete: true} // most tests observe only one allocation
 	return p
 }
 
@@ -43,7 +51,7 @@ func (p *process) GetLive(context.Context, *facts.Observation, facts.LiveKeys) (
 }
 
 // pass observes, judges and plans at a time after the start, and releases nothing.
-func (p *process) pass(after time.Duration, parts ...Part) *Plan {
+func (p *process) pass(after time.Duration, parts ...Part) *plan.Plan {
 	p.t.Helper()
 	p.next = Observe(append([]Part{At(Now.Add(after))}, parts...)...)
 	p.Clock.(*clocktesting.FakeClock).SetTime(p.next.Now.Add(p.skew))
@@ -82,48 +90,4 @@ func (s *memoryStore) Update(_ context.Context, change func(string) (string, err
 		s.text = text
 	}
 	return err
-}
-
-// passAndRelease is a pass that releases its plan.
-func (p *process) passAndRelease(after time.Duration, parts ...Part) *Plan {
-	p.t.Helper()
-	plan := p.pass(after, parts...)
-	j := Judged(p.next, p.Options.Policy)
-	p.correctWindow(p.t.Context(), j, p.countInWindow(p.t.Context(), j, plan, false), plan.Release)
-	return plan
-}
-
-func (p *process) wantReleased(says string, plan *Plan) {
-	p.t.Helper()
-	if len(plan.Release) == 0 || len(plan.Refused) > 0 {
-		p.t.Errorf("%s: releases %d, refuses %s; want everything released", says, len(plan.Release), refusals(plan))
-	}
-}
-
-// wantHeld wants no Stale item.
-func (p *process) wantHeld(says string, plan *Plan) {
-	p.t.Helper()
-	if len(plan.Release)+len(plan.Refused) > 0 {
-		p.t.Errorf("%s: releases %d, refuses %s; want nothing Stale", says, len(plan.Release), refusals(plan))
-	}
-}
-
-func (p *process) wantRefused(says string, why Refusal, plan *Plan) {
-	p.t.Helper()
-	if len(plan.Release) > 0 || len(plan.Refused) == 0 {
-		p.t.Errorf("%s: releases %d, refuses %s; want everything refused: %s", says, len(plan.Release), refusals(plan), why)
-	}
-	for _, r := range plan.Refused {
-		if r.Why != why || r.Detail == "" {
-			p.t.Errorf("%s: refused as %s (%q), want %s with a sentence", says, r.Why, r.Detail, why)
-		}
-	}
-}
-
-func refusals(plan *Plan) string {
-	text := ""
-	for _, r := range plan.Refused {
-		text += string(r.Why) + ": " + r.Detail + "; "
-	}
-	return text
 }

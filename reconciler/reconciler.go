@@ -1,10 +1,11 @@
-// Package reconciler acts on the verdicts of package judge. It plans what may be released now and checks that again
-// under whereabouts' Lease. Its writes carry proofs: patches test what they replace, deletes have preconditions.
+// Package reconciler acts on the verdicts of package judge. It keeps the order of a pass: package plan decides what may
+// be released now, and that is checked again under whereabouts' Lease. Writes carry proofs: patches test what they
+// replace, deletes have preconditions.
 //
-//	Source → judge.Judge → Plan → second check under the Lease → apply.Session
+//	Source → judge.Judge → plan.Make → second check under the Lease → apply.Session
 //
 // Sources and Leases come from outside (kube, informers, snapshot), so that the live API, a folder of files and a
-// simulator run through the same code. Read reconciler.go, plan.go, release.go and package apply, in that order.
+// simulator run through the same code. Read reconciler.go, package plan, release.go and package apply, in that order.
 // known.go has what passes learn; packages memory and restore make it.
 package reconciler
 
@@ -15,19 +16,21 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
+
 	"k8s.io/utils/clock"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 // Reconciler makes passes over one cluster. It is not safe for use by several goroutines.
 type Reconciler struct {
 	Source  Source
 	Leases  apply.Leases
-	Options Options
+	Options plan.Options
 	Clock   clock.Clock
 	// Jitter spreads a pause, so that several writers do not stay in step.
 	Jitter       func(time.Duration) time.Duration
@@ -41,6 +44,9 @@ type Reconciler struct {
 	WithoutRestoreStore bool
 	PassStore           StateStore    // keeps the PassRecord of the last full pass; nil for none
 	Schedule            func() string // returns the cron expression for the PassRecord; nil for none
+	MaxWait             time.Duration // how long a run waits for confirmations; 0 has no limit
+	PodsComplete        bool          // the listed pods are all pods, even if there are none
+	Because             string        // the person's sentence for the log of each release by hand
 	// OnOutcome receives each Outcome as soon as it is known, those of releases and repairs under the hold that made them.
 	// It must not block; nil for none. A dry run has no outcomes.
 	OnOutcome func(Outcome)
@@ -63,7 +69,7 @@ func (r *Reconciler) Check(ctx context.Context) (*findings.Assessment, error) {
 		return nil, err
 	}
 	known := r.Process.Known
-	if err := o.PodsMissing(); err != nil && !r.Options.PodsComplete {
+	if err := o.PodsMissing(); err != nil && !r.PodsComplete {
 		detected, _ := known.Detect(o) // the next pass does not show it again
 		r.Process.Known = known.with(detected)
 		return nil, err
@@ -79,11 +85,11 @@ func (r *Reconciler) Check(ctx context.Context) (*findings.Assessment, error) {
 	}
 	observed, restored := known.Observe(o)
 	known, o.Restored = known.with(observed), restored
-	a := findings.Assess(judge.Judge(facts.New(o, known, r.Options.judgePolicy()), known, r.Options.Overrides))
+	a := findings.Assess(judge.Judge(facts.New(o, known, r.Options.JudgePolicy()), known, r.Options.Overrides))
 	known = known.After(a.Judgement)
 	r.Process.Known = known
-	a.Restore, a.Recheck = known.Status(a.Judgement), EarliestNonZero(a.Recheck, known.NextTimeout(o.Now))
-	r.forgetRepairs(o.Now)
+	a.Restore, a.Recheck = known.Status(a.Judgement), plan.EarliestNonZero(a.Recheck, known.NextTimeout(o.Now))
+	r.Process.repairCounts = r.Process.repairCounts.LastHour(o.Now)
 	return a, nil
 }
 
@@ -109,11 +115,11 @@ func (r *Reconciler) Run(ctx context.Context) (*Result, error) {
 		if first == nil {
 			first = judge.IDs(found)
 			if r.Options.Repair {
-				repairedBy = now.Add(repairAfter)
+				repairedBy = now.Add(plan.RepairAfter)
 			}
 		}
-		isAwaited := now.Before(repairedBy) || slices.ContainsFunc(found, func(x Refused) bool { return first[x.ID()] })
-		if most := r.Options.MaxWait; !isAwaited || most > 0 && r.Clock.Since(began)+pause > most {
+		isAwaited := now.Before(repairedBy) || slices.ContainsFunc(found, func(x plan.Refused) bool { return first[x.ID()] })
+		if most := r.MaxWait; !isAwaited || most > 0 && r.Clock.Since(began)+pause > most {
 			return false
 		}
 		r.progress("Waiting for confirmations, %d to go: the first is due at %s; the next pass is at %s",
@@ -178,61 +184,53 @@ func (r *Reconciler) Pass(ctx context.Context, ready func(*judge.Item) bool) (*R
 	}
 	took := r.Clock.Since(began)
 	r.saveRestore(ctx, j.Observation.Now)
-	plan, done, attempts := r.releasePlanned(ctx, j, ready)
+	p, done, attempts := r.releasePlanned(ctx, j, ready)
 	out := &Result{
-		Assessment: j, CommonGates: plan.CommonGates, Released: done.released, Delays: done.delays,
-		Refused: uniqueRefused(slices.Concat(done.refused, plan.Refused)), Oldest: r.Process.Known.OldestStale(),
+		Assessment: j, CommonGates: p.CommonGates, Released: done.released, Delays: done.delays,
+		Refused: uniqueRefused(slices.Concat(done.refused, p.Refused)), Oldest: r.Process.Known.OldestStale(),
 		Attempts: attempts, CheckDuration: took,
 	}
-	until := plan.Until
+	until := p.Until
 	switch {
 	case r.Options.Repair && r.Options.DryRun:
-		out.Repaired, out.Unrepaired = r.plannedRepairs(j)
+		repairs := r.planRepairs(j)
+		out.Repaired, out.Unrepaired = repairs.Findings(j.Facts()), repairs.Refused
 	case r.Options.Repair:
 		repaired := r.repair(ctx, j)
 		out.Repaired, out.Unrepaired, out.ToRepair = repaired.repaired, repaired.unrepaired, repaired.remaining
-		until = EarliestNonZero(until, repaired.next)
+		until = plan.EarliestNonZero(until, repaired.next)
 	}
 	r.saveRestore(ctx, j.Observation.Now) // a second check may have detected a restore
 	return out, until, nil
 }
 
+// plan picks what may be released now, by what the breaker counted last.
+func (r *Reconciler) plan(j *judge.Judgement) *plan.Plan {
+	known := r.Process.Known
+	return plan.Make(j, known.Memory, known.State, r.Process.releases, r.Options)
+}
+
 // releasePlanned releases what a plan for the judgement allows. attempts is how many items had a second check.
 func (r *Reconciler) releasePlanned(
 	ctx context.Context, j *findings.Assessment, ready func(*judge.Item) bool,
-) (plan *Plan, done releaseOutcome, attempts int) {
-	plan = r.plan(j.Judgement)
+) (p *plan.Plan, done releaseOutcome, attempts int) {
+	p = r.plan(j.Judgement)
 	if ready != nil {
-		plan.Release = slices.DeleteFunc(plan.Release, func(it *judge.Item) bool { return !ready(it) })
+		p.Release = slices.DeleteFunc(p.Release, func(it *judge.Item) bool { return !ready(it) })
 	}
-	intended := r.countInWindow(ctx, j, plan, r.Options.DryRun)
+	intended := r.countInWindow(ctx, j, p, r.Options.DryRun)
 	if r.Options.DryRun {
-		r.forecast(ctx, j, plan)
-		r.checkLeases(ctx, plan)
-		for _, it := range plan.Release {
-			done.refused = append(done.refused, refusedBecause(it, DryRunRefusal, "would be released"))
+		r.forecast(ctx, j, p)
+		r.checkLeases(ctx, p)
+		for _, it := range p.Release {
+			done.refused = append(done.refused, refusedBecause(it, plan.DryRunRefusal, "would be released"))
 		}
-		return plan, done, 0
+		return p, done, 0
 	}
-	r.comparePauses(j.Observation, plan.CommonGates)
-	done = r.release(ctx, j.Facts(), plan.Release)
+	r.comparePauses(j.Observation, p.CommonGates)
+	done = r.release(ctx, j.Facts(), p.Release)
 	r.correctWindow(ctx, j, intended, done.released)
-	return plan, done, len(plan.Release)
-}
-
-// EarliestNonZero returns the earlier of two times, where zero is never.
-func EarliestNonZero(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
-}
-
-func maxTime(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
+	return p, done, len(p.Release)
 }
 
 func (r *Reconciler) progress(format string, args ...any) {

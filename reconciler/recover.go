@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 // errNoReports: without reports nothing shows which sandboxes run.
@@ -28,7 +30,7 @@ func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 		}
 		if r.Options.DryRun {
 			p := r.planRepairs(j)
-			return &Result{Assessment: j, ToRepair: p.total, Unrepaired: p.refused}, time.Time{}, 0, nil
+			return &Result{Assessment: j, ToRepair: p.Total, Unrepaired: p.Refused}, time.Time{}, 0, nil
 		}
 		done := r.repair(ctx, j)
 		out = &Result{Assessment: j, Repaired: done.repaired, Unrepaired: done.unrepaired, ToRepair: done.remaining}
@@ -36,7 +38,7 @@ func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 		if fenced := j.Observation.FencedSince; !fenced.IsZero() {
 			atMost = recoverEvery
 			if late = j.NotRenewedSince(fenced); len(late) > 0 {
-				next = EarliestNonZero(next, j.Observation.Now.Add(recoverEvery))
+				next = plan.EarliestNonZero(next, j.Observation.Now.Add(recoverEvery))
 			}
 		}
 		return out, next, atMost, nil

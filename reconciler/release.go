@@ -12,13 +12,14 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 // releaseOutcome is what became of the releases of a pass, in the order in which they ended.
 type releaseOutcome struct {
 	released []*judge.Item
 	delays   []Delay
-	refused  []Refused
+	refused  []plan.Refused
 }
 
 // release makes the second check of each item and releases what is still Stale.
@@ -59,8 +60,8 @@ func (e *releaseRules) Recheck(x *facts.Facts, todo []*apply.Release) apply.Chec
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
 		now[it.ID()] = it
 	}
-	refused := map[judge.ID]Refused{}
-	for _, x := range e.live.known.passGates(j, e.r.Options).Refused {
+	refused := map[judge.ID]plan.Refused{}
+	for _, x := range plan.PassGates(j, e.live.known.Memory, e.live.known.State, e.r.Options).Refused {
 		refused[x.ID()] = x
 	}
 	var stand, arrived []*apply.Release
@@ -80,7 +81,7 @@ func (e *releaseRules) Recheck(x *facts.Facts, todo []*apply.Release) apply.Chec
 			e.contradicted = append(e.contradicted, it)
 		case apply.StillStale:
 			switch x, isRefused := refused[c.ID()]; {
-			case !e.r.Options.isInScope(it):
+			case !e.r.Options.IsInScope(it):
 				e.r.Log.Info("Not released: out of scope at the second check", it.Attrs()...)
 			case isRefused:
 				e.out.refused = append(e.out.refused, x)
@@ -115,12 +116,12 @@ func (e *releaseRules) GaveUp(c *apply.Release, leases []string, err error) {
 	switch {
 	case errors.Is(err, apply.ErrLeaseMissing):
 		detail += "; run again"
-	case why == NoLease:
+	case why == plan.NoLease:
 		detail = leaseForbiddenDetail(c.Item.Namespace(), leases)
-	case why == LeaseBusy:
+	case why == plan.LeaseBusy:
 		detail = fmt.Sprintf("ADDs and DELs held Lease %s in namespace %s all the time; run again",
 			strings.Join(leases, ", "), c.Item.Namespace())
-	case why == Changed:
+	case why == plan.Changed:
 		detail = fmt.Sprintf("changed at each of %d tries: %v", max(c.Tries(), 1), err)
 	}
 	e.out.refused = append(e.out.refused, refusedBecause(c.Item, why, detail))
@@ -135,7 +136,7 @@ func (e *releaseRules) Finished(c *apply.Release) {
 		}
 	}
 	e.noteReleased(c.Item)
-	e.r.emit(Released{e.live.observation().Now, c.Item, c.Deleted(), e.r.Options.Because})
+	e.r.emit(Released{e.live.observation().Now, c.Item, c.Deleted(), e.r.Because})
 }
 
 func (e *releaseRules) noteReleased(it *judge.Item) {
@@ -147,7 +148,7 @@ func (e *releaseRules) noteReleased(it *judge.Item) {
 	}
 	attrs := append(it.Attrs(), "age", it.Age(e.live.observation().Now))
 	if e.r.Options.ByHand {
-		attrs = append(attrs, "isOverridden", it.IsOverridden(), "because", e.r.Options.Because)
+		attrs = append(attrs, "isOverridden", it.IsOverridden(), "because", e.r.Because)
 	}
 	e.r.Log.Info("Released", attrs...)
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 const smallPool = "10.0.0.0-24" // its range overlaps that of bluePool
@@ -295,7 +295,7 @@ func TestExecutor_HangingPatch(t *testing.T) {
 			}
 			out := pass(t, r)
 			rounds := time.Duration(1 + (also+1)/2) // two pools are written at once
-			same(t, "refused", refusalCounts(out), refusals{reconciler.WriteFailed: 3 + also})
+			same(t, "refused", refusalCounts(out), refusals{plan.WriteFailed: 3 + also})
 			same(t, "the other pool has", len(s.entries(good)), 0)
 			if took, most := goodAt.Sub(began), 13*time.Second*(rounds-1)+time.Second; took > most {
 				t.Errorf("the other pool was patched after %s", took)

@@ -10,8 +10,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 // removedPerHold counts the entries that each hold removed.
@@ -35,7 +35,7 @@ func (s *simulator) whereCallFails(err error, is func(call, object string) bool)
 // slice is the name of the pool of a node's slice, which has its own Lease.
 func slice(node string) string { return node + "-" + bluePool }
 
-type refusals = map[reconciler.Refusal]int
+type refusals = map[plan.Refusal]int
 
 // Many releases, and how many fit into a hold: which entries and reservations stay, why, and how many each hold
 // removes.
@@ -89,7 +89,7 @@ func TestRelease_Holds(t *testing.T) {
 		}, holds: []int{10}},
 		{says: "what a refresh read first is too old at its end", blue: 1,
 			set:   func(s *simulator) { s.takes["refreshing"] = 16 * time.Second },
-			stays: 2, refused: refusals{reconciler.WriteFailed: 1}},
+			stays: 2, refused: refusals{plan.WriteFailed: 1}},
 		{says: "the server's clock is behind that of the first check", blue: 3,
 			set: func(s *simulator) { s.behind = 900 * time.Millisecond }, holds: []int{3}},
 		{says: "a pool that ADDs change before each hold is read under it", blue: 2, set: func(s *simulator) {
@@ -104,24 +104,24 @@ func TestRelease_Holds(t *testing.T) {
 		}, stays: 2, holds: []int{2}},
 		{says: "the second check never fits into a hold", blue: 3,
 			set:   func(s *simulator) { s.takes["fresh"] = 11 * time.Second },
-			stays: 6, refused: refusals{reconciler.WriteFailed: 3}},
+			stays: 6, refused: refusals{plan.WriteFailed: 3}},
 		// A write of the hold's last second may arrive when others hold the Lease.
 		{says: "the second check takes all of the hold, of an entry without a reservation", set: func(s *simulator) {
 			s.entry(bluePool, 1, "default/gone-1", "box-1", false)
 			s.takes["fresh"] = 4200 * time.Millisecond
-		}, stays: 1, refused: refusals{reconciler.WriteFailed: 1}, check: func(t *testing.T, s *simulator) {
+		}, stays: 1, refused: refusals{plan.WriteFailed: 1}, check: func(t *testing.T, s *simulator) {
 			same(t, "writes",
 				s.made("patch"), []string{})
 		}},
 		{says: "the patch never fits", blue: 3, set: func(s *simulator) { s.takes["patch"] = 11 * time.Second },
-			stays: 6, refused: refusals{reconciler.WriteFailed: 3}},
+			stays: 6, refused: refusals{plan.WriteFailed: 3}},
 		{says: "B2: a pool that always changes does not keep the others", blue: 2, red: 2, set: func(s *simulator) {
 			s.step = func(call, object string) {
 				if call == "patch" && object == bluePool {
 					faults["pool rewritten"].before(s)
 				}
 			}
-		}, stays: 4, refused: refusals{reconciler.Changed: 2}, check: func(t *testing.T, s *simulator) {
+		}, stays: 4, refused: refusals{plan.Changed: 2}, check: func(t *testing.T, s *simulator) {
 			if n := len(s.made("patch")); n > 20 {
 				t.Errorf("%d patches were sent", n)
 			}
@@ -129,22 +129,22 @@ func TestRelease_Holds(t *testing.T) {
 		{says: "a pool with many items whose patches fail does not keep the others", blue: 1100, red: 3,
 			set: func(s *simulator) {
 				s.whereCallFails(errServer, func(call, object string) bool { return call == "patch" && object == bluePool })
-			}, stays: 2200, refused: refusals{reconciler.WriteFailed: 1100}},
+			}, stays: 2200, refused: refusals{plan.WriteFailed: 1100}},
 		{says: "nor does one that may not be written", blue: 1100, red: 3, set: func(s *simulator) {
 			s.whereCallFails(faults["forbidden"].err, func(call, object string) bool {
 				return call == "patch" &&
 					object == bluePool
 			})
-		}, stays: 2200, refused: refusals{reconciler.WriteFailed: 1100}},
+		}, stays: 2200, refused: refusals{plan.WriteFailed: 1100}},
 		{says: "what was released before the Lease got busy counts", blue: 1500, set: func(s *simulator) {
 			s.whereCallFails(apply.ErrLeaseBusy, func(call, _ string) bool { return call == "hold" && len(s.holds) > 0 })
-		}, stays: 1000, refused: refusals{reconciler.LeaseBusy: 500}, holds: []int{1000}},
+		}, stays: 1000, refused: refusals{plan.LeaseBusy: 500}, holds: []int{1000}},
 		{says: "without the Lease nothing of several batches is tried", blue: 1500,
 			set:   func(s *simulator) { s.fault = failing("hold", apply.ErrLeaseBusy) },
-			stays: 3000, refused: refusals{reconciler.LeaseBusy: 1500}},
+			stays: 3000, refused: refusals{plan.LeaseBusy: 1500}},
 		{says: "every reservation is recreated, however many", blue: 500, set: func(s *simulator) {
 			s.takes["create"], s.fault = 500*time.Millisecond, failing("patch", errServer)
-		}, stays: 1000, refused: refusals{reconciler.WriteFailed: 500}},
+		}, stays: 1000, refused: refusals{plan.WriteFailed: 500}},
 		{says: "calls that hang do not delay the recreation of others", blue: 100, set: func(s *simulator) {
 			s.fault = failing("patch", errServer)
 			var mu sync.Mutex
@@ -157,7 +157,7 @@ func TestRelease_Holds(t *testing.T) {
 				}
 				return 30 * time.Second
 			}
-		}, stays: 200, refused: refusals{reconciler.WriteFailed: 100}},
+		}, stays: 200, refused: refusals{plan.WriteFailed: 100}},
 		{says: "a slow server has no more than a batch of entries without their reservations", blue: 200,
 			set: func(s *simulator) {
 				s.takes["delete"] = 900 * time.Millisecond
@@ -181,7 +181,7 @@ func TestRelease_Holds(t *testing.T) {
 			set: func(s *simulator) {
 				s.leaks(slice("worker-1"), 100)
 				s.busy = map[string]int{slice("worker-1"): always}
-			}, stays: 200, refused: refusals{reconciler.LeaseBusy: 100}, check: func(t *testing.T, s *simulator) {
+			}, stays: 200, refused: refusals{plan.LeaseBusy: 100}, check: func(t *testing.T, s *simulator) {
 				if writes := s.made("delete", "patch", "create"); len(s.holds) > 20 || len(writes) > 0 {
 					t.Errorf("%d holds, and writes %v", len(s.holds), writes)
 				}
@@ -190,7 +190,7 @@ func TestRelease_Holds(t *testing.T) {
 			s.leaks(slice("worker-1"), 1100)
 			s.entry(slice("worker-2"), 1, "default/gone", "box", false)
 			s.busy = map[string]int{slice("worker-1"): always}
-		}, stays: 2200, refused: refusals{reconciler.LeaseBusy: 1100}},
+		}, stays: 2200, refused: refusals{plan.LeaseBusy: 1100}},
 		{says: "pools of many slices are read again once", set: func(s *simulator) {
 			for i := 1; i <= 300; i++ {
 				s.entry(slice(fmt.Sprint("node-", i)), i, fmt.Sprint("default/gone-", i), fmt.Sprint("box-", i), false)
@@ -208,7 +208,7 @@ func TestRelease_Holds(t *testing.T) {
 					time.Sleep(10 * time.Second)
 				}
 			}
-		}, stays: 200, refused: refusals{reconciler.EtcdRestored: 100}},
+		}, stays: 200, refused: refusals{plan.EtcdRestored: 100}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *simulator) {

@@ -12,7 +12,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 // running is a READY sandbox of the pod of a name, with an address of the pool.
@@ -206,7 +206,7 @@ func TestRepairLimit_Pool(t *testing.T) {
 		same(t, "refused", len(out.Unrepaired), 62)
 		same(t, "to repair", out.ToRepair, 62)
 		for _, u := range out.Unrepaired {
-			if u.Why != reconciler.Breaker || !strings.Contains(u.Detail, "node worker-1 alone") || !strings.Contains(u.Detail,
+			if u.Why != plan.Breaker || !strings.Contains(u.Detail, "node worker-1 alone") || !strings.Contains(u.Detail,
 				"--allow-mass-repair") {
 				t.Fatalf("%s: %s", u.Why, u)
 			}
@@ -279,7 +279,7 @@ func TestRestore_LostWrite(t *testing.T) {
 		s.api.Revision += 100
 		out = pass(t, r)
 		same(t, "released from the backup", len(out.Released), 0)
-		if len(out.Refused) == 0 || out.Refused[0].Why != reconciler.EtcdRestored || !strings.Contains(out.Refused[0].Detail,
+		if len(out.Refused) == 0 || out.Refused[0].Why != plan.EtcdRestored || !strings.Contains(out.Refused[0].Detail,
 			"IPPool kube-system/10.0.0.0-16 is at resourceVersion") {
 			t.Errorf("refused are %+v", out.Refused)
 		}
@@ -306,7 +306,7 @@ func TestRestore_LostWriteOfAnother(t *testing.T) {
 		s.api.Revision += 100
 		out = pass(t, r)
 		same(t, "released from the backup", len(out.Released), 0)
-		if len(out.Refused) == 0 || out.Refused[0].Why != reconciler.EtcdRestored {
+		if len(out.Refused) == 0 || out.Refused[0].Why != plan.EtcdRestored {
 			t.Errorf("refused are %+v", out.Refused)
 		}
 	})

@@ -12,8 +12,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 // withoutReservation is an entry of a running pod without its reservation.
@@ -178,7 +178,7 @@ func TestRepair(t *testing.T) {
 		{says: "a repair that always fails gives up", set: func(s *simulator) {
 			s.unrecorded(false)
 			s.fault = failing("patch", errServer)
-		}, took: minute, unrepaired: refusals{reconciler.WriteFailed: 1}, check: func(t *testing.T, s *simulator) {
+		}, took: minute, unrepaired: refusals{plan.WriteFailed: 1}, check: func(t *testing.T, s *simulator) {
 			if len(s.holds) > 10 {
 				t.Errorf("%d holds", len(s.holds))
 			}
@@ -186,7 +186,7 @@ func TestRepair(t *testing.T) {
 		{says: "a busy Lease is asked for once", set: func(s *simulator) {
 			s.withoutReservation()
 			s.fault = failing("hold", apply.ErrLeaseBusy)
-		}, took: minute, unrepaired: refusals{reconciler.LeaseBusy: 1}, calls: []string{"hold [whereabouts]"}},
+		}, took: minute, unrepaired: refusals{plan.LeaseBusy: 1}, calls: []string{"hold [whereabouts]"}},
 		{says: "no Lease is held for a paused pool", set: func(s *simulator) {
 			s.withoutReservation()
 			s.changePool(bluePool, func(u *unstructured.Unstructured) {
@@ -256,7 +256,7 @@ func TestRepair(t *testing.T) {
 		{says: "one pool that cannot be written stops no other", set: func(s *simulator) {
 			s.aThousandUnrecorded()
 			s.whereCallFails(errServer, func(call, object string) bool { return call == "patch" && object == bluePool })
-		}, took: minute, repaired: 900, unrepaired: refusals{reconciler.WriteFailed: 100},
+		}, took: minute, repaired: 900, unrepaired: refusals{plan.WriteFailed: 100},
 			check: func(t *testing.T, s *simulator) {
 				if len(s.holds) > 40 {
 					t.Errorf("%d holds", len(s.holds))
@@ -299,7 +299,7 @@ func TestRepair(t *testing.T) {
 		{says: "if creating pools is forbidden the rest is repaired", set: func(s *simulator) {
 			s.manyOnALostPool(1100, 200)
 			s.fault = failing("createpool", apply.ErrForbidden)
-		}, took: minute, repaired: 200, unrepaired: refusals{reconciler.WriteFailed: 1100}},
+		}, took: minute, repaired: 200, unrepaired: refusals{plan.WriteFailed: 1100}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *simulator) {

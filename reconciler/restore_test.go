@@ -10,6 +10,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 func revision(n uint64) Part { return func(o *Observed) { o.Revision = n } }
@@ -28,31 +29,33 @@ func TestRestore_PausesReleases(t *testing.T) {
 	}
 	t.Run("until every node has written its report since", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.wantReleased("before", p.pass(0, leak, report(-time.Hour), other(0), revision(100)))
-		p.wantRefused("the pass that detected it", EtcdRestored, p.pass(time.Minute, leak, report(-time.Hour), other(0),
+		p.WantReleased("before", p.pass(0, leak, report(-time.Hour), other(0), revision(100)))
+		p.WantRefused("the pass that detected it", plan.EtcdRestored, p.pass(time.Minute, leak, report(-time.Hour), other(0),
 			revision(90)))
-		p.wantRefused("a report of before", EtcdRestored, p.pass(2*time.Minute, leak, report(-time.Hour), other(0),
+		p.WantRefused("a report of before", plan.EtcdRestored, p.pass(2*time.Minute, leak, report(-time.Hour), other(0),
 			revision(95)))
-		p.wantRefused("a report of before, hours later", EtcdRestored, p.pass(5*time.Hour, leak, report(-time.Hour), other(0),
-			revision(500)))
-		p.wantReleased("a report of since", p.pass(5*time.Hour, leak, report(-time.Hour), other(4*time.Hour), revision(600)))
+		p.WantRefused("a report of before, hours later", plan.EtcdRestored,
+			p.pass(5*time.Hour, leak, report(-time.Hour), other(0),
+				revision(500)))
+		p.WantReleased("a report of since", p.pass(5*time.Hour, leak, report(-time.Hour), other(4*time.Hour), revision(600)))
 	})
 	t.Run("or has confirmed it since, whatever the clocks of two API servers differ by", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		const seen = 10 * time.Minute
 		p.pass(0, leak, report(-time.Hour), revision(100))
-		p.wantRefused("the pass that detected it", EtcdRestored, p.pass(seen, leak, report(-time.Hour), revision(90)))
-		p.wantRefused("confirmed 9 s later", EtcdRestored, p.pass(seen+19*time.Second, leak, report(-time.Hour),
+		p.WantRefused("the pass that detected it", plan.EtcdRestored, p.pass(seen, leak, report(-time.Hour), revision(90)))
+		p.WantRefused("confirmed 9 s later", plan.EtcdRestored, p.pass(seen+19*time.Second, leak, report(-time.Hour),
 			revision(95)))
-		p.wantReleased("confirmed 10 s later", p.pass(seen+20*time.Second, leak, report(-time.Hour), revision(96)))
+		p.WantReleased("confirmed 10 s later", p.pass(seen+20*time.Second, leak, report(-time.Hour), revision(96)))
 	})
 	t.Run("which it cannot do for another report", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		otherHash := written("worker-2", 0, func(r *podstate.Report) { r.ConfirmedAt = time.Time{} })
 		p.pass(0, leak, report(-time.Hour), Node("worker-2"), otherHash, revision(100))
 		p.pass(time.Minute, leak, report(-time.Hour), Node("worker-2"), otherHash, revision(90))
-		p.wantRefused("an hour later", EtcdRestored, p.pass(time.Hour, leak, report(-time.Hour), Node("worker-2"), otherHash,
-			revision(91)))
+		p.WantRefused("an hour later", plan.EtcdRestored,
+			p.pass(time.Hour, leak, report(-time.Hour), Node("worker-2"), otherHash,
+				revision(91)))
 	})
 	t.Run("also if the second check that detected it fails later", func(t *testing.T) {
 		p := newProcess(t, atOnce)
@@ -61,46 +64,46 @@ func TestRestore_PausesReleases(t *testing.T) {
 		o := Observe(At(Now.Add(time.Minute)), leak, report(-time.Hour), revision(90)).Observation
 		detected, _ := p.Process.Known.Detect(o)
 		p.Process.Known = p.Process.Known.with(detected)
-		p.wantRefused("the next pass", EtcdRestored, p.pass(70*time.Second, leak, report(-time.Hour), revision(91)))
+		p.WantRefused("the next pass", plan.EtcdRestored, p.pass(70*time.Second, leak, report(-time.Hour), revision(91)))
 	})
 	t.Run("a revision that stands still is none", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.pass(0, leak, report(-time.Hour), revision(100))
-		p.wantReleased("the same", p.pass(time.Minute, leak, report(-time.Hour), revision(100)))
+		p.WantReleased("the same", p.pass(time.Minute, leak, report(-time.Hour), revision(100)))
 	})
 	t.Run("a pass without a revision does not reset it", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.pass(0, leak, report(-time.Hour), revision(100))
 		p.pass(time.Minute, leak, report(-time.Hour))
-		p.wantRefused("less than before", EtcdRestored, p.pass(2*time.Minute, leak, report(-time.Hour), revision(90)))
+		p.WantRefused("less than before", plan.EtcdRestored, p.pass(2*time.Minute, leak, report(-time.Hour), revision(90)))
 	})
 	t.Run("a second check that detects it, too", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		restored := func(o *Observed) { o.Restored = "IPPools are at resourceVersion 90 after 100" }
-		p.wantRefused("said by the source", EtcdRestored, p.pass(0, leak, report(-time.Hour), restored))
-		p.wantRefused("at the pass after it", EtcdRestored, p.pass(10*time.Second, leak, report(-time.Hour)))
-		p.wantReleased("a report of since", p.pass(5*time.Minute, leak, report(2*time.Minute)))
+		p.WantRefused("said by the source", plan.EtcdRestored, p.pass(0, leak, report(-time.Hour), restored))
+		p.WantRefused("at the pass after it", plan.EtcdRestored, p.pass(10*time.Second, leak, report(-time.Hour)))
+		p.WantReleased("a report of since", p.pass(5*time.Minute, leak, report(2*time.Minute)))
 	})
 	t.Run("without agents at the pass that detected it", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.pass(0, leak, revision(100))
-		p.wantRefused("it", EtcdRestored, p.pass(time.Minute, leak, revision(90)))
-		p.wantReleased("the next one", p.pass(2*time.Minute, leak, revision(91)))
+		p.WantRefused("it", plan.EtcdRestored, p.pass(time.Minute, leak, revision(90)))
+		p.WantReleased("the next one", p.pass(2*time.Minute, leak, revision(91)))
 	})
 	t.Run("neither what is unconfirmed nor a reservation", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		both := All(leak, written("worker-1", -time.Hour), Reservation("10.0.0.9", "default/web-9", LongAgo))
 		p.pass(0, both, revision(100))
-		plan := p.pass(time.Minute, both, revision(90))
-		p.wantRefused("both", EtcdRestored, plan)
-		if len(plan.Refused) != 2 {
-			t.Errorf("refuses %d, want 2", len(plan.Refused))
+		made := p.pass(time.Minute, both, revision(90))
+		p.WantRefused("both", plan.EtcdRestored, made)
+		if len(made.Refused) != 2 {
+			t.Errorf("refuses %d, want 2", len(made.Refused))
 		}
 	})
 	t.Run("paused says so first", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.pass(0, leak, report(-time.Hour), revision(100))
-		p.wantRefused("both", Paused, p.pass(time.Minute, leak, report(-time.Hour), revision(90), paused))
+		p.WantRefused("both", plan.Paused, p.pass(time.Minute, leak, report(-time.Hour), revision(90), paused))
 	})
 }
 
@@ -128,12 +131,12 @@ func TestRestore_PendingNodes(t *testing.T) {
 			p := newProcess(t, atOnce)
 			leak := All(UsualPool, Node("worker-1"), written("worker-1", 2*time.Minute, Gone("box-1", UsualUID)), c.other)
 			p.pass(0, leak, revision(100))
-			p.wantRefused("the pass that detected it", EtcdRestored, p.pass(time.Minute, leak, revision(90)))
-			plan := p.pass(3*time.Minute, leak, revision(91))
+			p.WantRefused("the pass that detected it", plan.EtcdRestored, p.pass(time.Minute, leak, revision(90)))
+			made := p.pass(3*time.Minute, leak, revision(91))
 			if c.waits {
-				p.wantRefused("the pass after it", EtcdRestored, plan)
+				p.WantRefused("the pass after it", plan.EtcdRestored, made)
 			} else {
-				p.wantReleased("the pass after it", plan)
+				p.WantReleased("the pass after it", made)
 			}
 		})
 	}
@@ -197,11 +200,11 @@ func TestRestore_ReportedByAgent(t *testing.T) {
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			p := newProcess(t, atOnce)
-			plan := p.pass(2*time.Minute, leak, c.one, c.two)
+			made := p.pass(2*time.Minute, leak, c.one, c.two)
 			if c.waits {
-				p.wantRefused("restored", EtcdRestored, plan)
+				p.WantRefused("restored", plan.EtcdRestored, made)
 			} else {
-				p.wantReleased("not restored, or long over", plan)
+				p.WantReleased("not restored, or long over", made)
 			}
 		})
 	}
@@ -246,13 +249,23 @@ func TestRestore_OlderObject(t *testing.T) {
 		t.Run(says, func(t *testing.T) {
 			p := newProcess(t, atOnce)
 			p.pass(0, leak, Node("worker-2"), c.before, revision(100))
-			plan := p.pass(minute, leak, c.after, revision(200))
+			made := p.pass(minute, leak, c.after, revision(200))
 			if at, _ := p.Process.Known.Last(); at.IsZero() == c.restored {
-				t.Errorf("etcd was restored at %s; refused are %+v", at, plan.Refused)
+				t.Errorf("etcd was restored at %s; refused are %+v", at, made.Refused)
 			}
 			if c.restored {
-				p.wantRefused("at once", EtcdRestored, plan)
+				p.WantRefused("at once", plan.EtcdRestored, made)
 			}
 		})
 	}
+}
+
+func TestRestore_ConfirmationStartsAgain(t *testing.T) {
+	unconfirmed := All(UsualPool, Node("worker-1"))
+	p := newProcess(t, quarter)
+	p.pass(0, unconfirmed, revision(100))
+	p.WantRefused("the pass that detected it", plan.EtcdRestored, p.pass(14*time.Minute, unconfirmed, revision(90)))
+	p.WantRefused("15 minutes after the first pass", plan.AwaitingConfirmation, p.pass(15*time.Minute, unconfirmed,
+		revision(91)))
+	p.WantReleased("15 minutes after the restore", p.pass(29*time.Minute, unconfirmed, revision(92)))
 }

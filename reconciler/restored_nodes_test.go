@@ -14,6 +14,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 // taintedAs is OutOfService with a value.
@@ -32,55 +33,55 @@ func TestRestore_TaintOfTheBackup(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.RestoreStore = &memoryStore{}
 		p.pass(0, leakOn(0), Node("worker-2"), revision(100))
-		p.wantRefused("the pass that shows it, with Nodes of before", EtcdRestored, p.pass(minute, leakOn(0),
+		p.WantRefused("the pass that shows it, with Nodes of before", plan.EtcdRestored, p.pass(minute, leakOn(0),
 			Node("worker-2"), revision(90)))
-		p.wantRefused("the pass after it", EtcdRestored, p.pass(2*minute, leak, back, revision(91)))
+		p.WantRefused("the pass after it", plan.EtcdRestored, p.pass(2*minute, leak, back, revision(91)))
 		return p
 	}
 	t.Run("however long, and the gate names it", func(t *testing.T) {
 		p := restored(t)
-		plan := p.pass(3*day, leak, back, revision(92))
-		p.wantRefused("days later", EtcdRestored, plan)
-		if text := plan.Refused[0].Detail; !strings.Contains(text,
+		made := p.pass(3*day, leak, back, revision(92))
+		p.WantRefused("days later", plan.EtcdRestored, made)
+		if text := made.Refused[0].Detail; !strings.Contains(text,
 			"worker-2 (its out-of-service taint may be from the backup)") {
 			t.Errorf("it says %q", text)
 		}
-		p.wantRefused("in the process after it", EtcdRestored, p.restarted().pass(4*day, leak, back, revision(93)))
+		p.WantRefused("in the process after it", plan.EtcdRestored, p.restarted().pass(4*day, leak, back, revision(93)))
 	})
 	t.Run("until it is removed and set again", func(t *testing.T) {
 		p := restored(t)
-		p.wantRefused("removed", EtcdRestored, p.pass(3*minute, leak, Node("worker-2", NotReadyFor(hour)), revision(92)))
-		p.wantReleased("set again", p.pass(4*minute, leak, back, revision(93)))
-		p.wantReleased("in the process after it", p.restarted().pass(5*minute, leak, back, revision(94)))
+		p.WantRefused("removed", plan.EtcdRestored, p.pass(3*minute, leak, Node("worker-2", NotReadyFor(hour)), revision(92)))
+		p.WantReleased("set again", p.pass(4*minute, leak, back, revision(93)))
+		p.WantReleased("in the process after it", p.restarted().pass(5*minute, leak, back, revision(94)))
 	})
 	t.Run("until it is set as another", func(t *testing.T) {
 		p := restored(t).restarted() // for which no pass had it removed
-		p.wantReleased("with another value", p.pass(3*minute, leak, Node("worker-2", NotReadyFor(hour),
+		p.WantReleased("with another value", p.pass(3*minute, leak, Node("worker-2", NotReadyFor(hour),
 			taintedAs("after-restore")), revision(92)))
 	})
 	t.Run("until the Node is another object", func(t *testing.T) {
 		p := restored(t)
 		again := Node("worker-2", NotReadyFor(hour), func(n *corev1.Node) { n.UID = "recreated" }, taintedAs("nodeshutdown"))
-		p.wantReleased("recreated", p.pass(3*minute, leak, again, revision(92)))
+		p.WantReleased("recreated", p.pass(3*minute, leak, again, revision(92)))
 	})
 	t.Run("until an operator acknowledges the restore", func(t *testing.T) {
 		p := restored(t)
 		p.pass(3*minute, leak, back, acknowledged(minute), revision(92))
-		p.wantReleased("acknowledged", p.pass(4*minute, leak, back, acknowledged(minute), revision(93)))
+		p.WantReleased("acknowledged", p.pass(4*minute, leak, back, acknowledged(minute), revision(93)))
 	})
 	t.Run("if only an agent reports the restore", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		reported := All(UsualPool, Node("worker-1"), restoreReported("worker-1", minute, 2*minute),
 			func(o *Observed) { Gone("box-1", UsualUID)(o.Reports.Or(nil)[0]) })
-		p.wantRefused("reported", EtcdRestored, p.pass(3*minute, reported, back))
-		p.wantRefused("later", EtcdRestored, p.pass(hour, reported, back))
+		p.WantRefused("reported", plan.EtcdRestored, p.pass(3*minute, reported, back))
+		p.WantRefused("later", plan.EtcdRestored, p.pass(hour, reported, back))
 	})
 	t.Run("and a second restore brings it back again", func(t *testing.T) {
 		p := restored(t)
 		p.pass(3*minute, leak, Node("worker-2", NotReadyFor(hour)), revision(92))
-		p.wantReleased("set again", p.pass(4*minute, leak, back, revision(93)))
+		p.WantReleased("set again", p.pass(4*minute, leak, back, revision(93)))
 		p.pass(5*minute, leak, back, revision(80))
-		p.wantRefused("restored again", EtcdRestored, p.pass(6*minute, leakOn(6*minute), back, revision(81)))
+		p.WantRefused("restored again", plan.EtcdRestored, p.pass(6*minute, leakOn(6*minute), back, revision(81)))
 	})
 }
 
@@ -103,8 +104,8 @@ func TestRestore_TaintOnRunningNode(t *testing.T) {
 			p.pass(2*minute, usual, runs(2), revision(91))
 			p.pass(3*minute, usual, runs(2), more, revision(92))
 			for _, p := range []*process{p, p.restarted()} {
-				plan := p.pass(hour, usual, unreachable, more, revision(93))
-				if len(plan.Release) > 0 {
+				made := p.pass(hour, usual, unreachable, more, revision(93))
+				if len(made.Release) > 0 {
 					t.Error("what it runs is released")
 				}
 				j := Judged(p.next, facts.Policy{})
@@ -124,13 +125,13 @@ func TestRestore_TaintWithoutAgents(t *testing.T) {
 	ending := All(UsualPool, UsualPod(DeletedAgo(0)))
 	dead := Node("worker-1", NotReadyFor(hour), OutOfService)
 	p := newProcess(t, atOnce)
-	p.wantReleased("before", p.pass(0, ending, dead, revision(100)))
+	p.WantReleased("before", p.pass(0, ending, dead, revision(100)))
 	p.pass(minute, ending, dead, revision(90))
-	if plan := p.pass(2*minute, ending, dead, revision(91)); len(plan.Release) > 0 {
+	if made := p.pass(2*minute, ending, dead, revision(91)); len(made.Release) > 0 {
 		t.Error("released because of the taint of the backup")
 	}
 	p.pass(3*minute, ending, dead, acknowledged(minute), revision(92))
-	p.wantReleased("acknowledged", p.pass(4*minute, ending, dead, acknowledged(minute), revision(93)))
+	p.WantReleased("acknowledged", p.pass(4*minute, ending, dead, acknowledged(minute), revision(93)))
 }
 
 // A node that joins after a restore, and is deleted before it reports, need not report.
@@ -146,8 +147,8 @@ func TestRestore_NodeJoinsAndLeaves(t *testing.T) {
 		p.pass(time.Minute, leakOn(0), revision(90))
 		joined := Node("spot", func(n *corev1.Node) { n.CreationTimestamp = metav1.NewTime(Now.Add(2 * time.Minute)) })
 		p.pass(2*time.Minute, leakOn(2*time.Minute), joined, revision(100))
-		plan := p.pass(5*time.Minute, leakOn(2*time.Minute), revision(101))
-		if released := len(plan.Release) > 0; released != want {
+		made := p.pass(5*time.Minute, leakOn(2*time.Minute), revision(101))
+		if released := len(made.Release) > 0; released != want {
 			t.Errorf("known before the restore %v, gone since: released %v", known, released)
 		}
 	}
@@ -162,8 +163,8 @@ func TestRestore_NodeJoinsInTheSameSecond(t *testing.T) {
 		joined := Node("spot", func(n *corev1.Node) { n.CreationTimestamp = metav1.NewTime(Now.Add(time.Minute - age)) })
 		p.pass(time.Minute, leakOn(0), joined, revision(90))
 		p.pass(2*time.Minute, leakOn(2*time.Minute), joined, revision(100))
-		plan := p.pass(5*time.Minute, leakOn(2*time.Minute), revision(101))
-		if released := len(plan.Release) > 0; released != want {
+		made := p.pass(5*time.Minute, leakOn(2*time.Minute), revision(101))
+		if released := len(made.Release) > 0; released != want {
 			t.Errorf("created %s before the restore was detected: released %v", age, released)
 		}
 	}
@@ -218,17 +219,17 @@ func TestRestore_UnreadReport(t *testing.T) {
 	p.RestoreStore = &memoryStore{}
 	p.pass(0, leakBeside("worker-2", 0), revision(100))
 	p.pass(minute, leakBeside("worker-2", 0), revision(90))
-	plan := p.pass(2*minute, leakBeside("worker-2", 2*minute), unread, revision(91))
-	p.wantRefused("it cannot be read", EtcdRestored, plan)
-	if text := plan.Refused[0].Detail; !strings.Contains(text, "worker-2 (its report cannot be read)") {
+	made := p.pass(2*minute, leakBeside("worker-2", 2*minute), unread, revision(91))
+	p.WantRefused("it cannot be read", plan.EtcdRestored, made)
+	if text := made.Refused[0].Detail; !strings.Contains(text, "worker-2 (its report cannot be read)") {
 		t.Errorf("it says %q", text)
 	}
 	p = p.restarted()
-	plan = p.pass(hour, leakBeside("worker-2", hour), unread, revision(92))
-	p.wantRefused("in the process after it", EtcdRestored, plan)
+	made = p.pass(hour, leakBeside("worker-2", hour), unread, revision(92))
+	p.WantRefused("in the process after it", plan.EtcdRestored, made)
 	acknowledging := p.restarted()
-	acknowledging.wantReleased("acknowledged", acknowledging.pass(2*hour, leakBeside("worker-2", 2*hour), unread,
+	acknowledging.WantReleased("acknowledged", acknowledging.pass(2*hour, leakBeside("worker-2", 2*hour), unread,
 		acknowledged(minute), revision(93)))
 	p.RestoreStore = &memoryStore{}
-	p.wantReleased("it can be read again", p.pass(2*hour, leakBeside("worker-2", 2*hour), revision(93)))
+	p.WantReleased("it can be read again", p.pass(2*hour, leakBeside("worker-2", 2*hour), revision(93)))
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan/plantest"
 )
 
 // leakOn is a proven leak of worker-1, whose report was written at a time after the start and is always renewed.
@@ -90,13 +92,14 @@ func TestRestore_MissingNode(t *testing.T) {
 			p := newProcess(t, atOnce)
 			p.RestoreStore = &memoryStore{}
 			p.pass(0, leakOn(0), c.there, revision(100))
-			p.wantRefused("the pass that detected it", EtcdRestored, p.pass(minute, leakOn(0), c.there, revision(90)))
-			p.wantRefused("the next pass", EtcdRestored, p.pass(90*time.Second, leakOn(0), c.there, revision(90)))
-			p.wantRefused("its object is gone", EtcdRestored, p.pass(2*minute, leakOn(2*minute), stale, revision(91)))
-			p.wantRefused("a second less than an hour later", EtcdRestored, p.pass(c.until-time.Second, leakOn(2*minute), stale,
-				revision(92)))
+			p.WantRefused("the pass that detected it", plan.EtcdRestored, p.pass(minute, leakOn(0), c.there, revision(90)))
+			p.WantRefused("the next pass", plan.EtcdRestored, p.pass(90*time.Second, leakOn(0), c.there, revision(90)))
+			p.WantRefused("its object is gone", plan.EtcdRestored, p.pass(2*minute, leakOn(2*minute), stale, revision(91)))
+			p.WantRefused("a second less than an hour later", plan.EtcdRestored,
+				p.pass(c.until-time.Second, leakOn(2*minute), stale,
+					revision(92)))
 			p = p.restarted()
-			p.wantReleased("an hour later, in another process", p.pass(c.until, leakOn(2*minute), stale, revision(93)))
+			p.WantReleased("an hour later, in another process", p.pass(c.until, leakOn(2*minute), stale, revision(93)))
 		})
 	}
 	t.Run("it exists again within the hour", func(t *testing.T) {
@@ -104,8 +107,8 @@ func TestRestore_MissingNode(t *testing.T) {
 		p.pass(0, leakOn(0), stale, revision(100))
 		p.pass(minute, leakOn(0), stale, revision(90))
 		p.pass(2*minute, leakOn(2*minute), stale, revision(91))
-		p.wantRefused("there", EtcdRestored, p.pass(30*minute, leakOn(2*minute), stale, Node("worker-2"), revision(92)))
-		p.wantRefused("gone again", EtcdRestored, p.pass(70*minute, leakOn(2*minute), stale, revision(93)))
+		p.WantRefused("there", plan.EtcdRestored, p.pass(30*minute, leakOn(2*minute), stale, Node("worker-2"), revision(92)))
+		p.WantRefused("gone again", plan.EtcdRestored, p.pass(70*minute, leakOn(2*minute), stale, revision(93)))
 	})
 	t.Run("by the watches alone it is not settled", func(t *testing.T) {
 		p := newProcess(t, atOnce)
@@ -113,9 +116,10 @@ func TestRestore_MissingNode(t *testing.T) {
 		p.pass(0, leakOn(0), stale, revision(100))
 		p.pass(minute, leakOn(0), stale, revision(90))
 		p.pass(2*minute, leakOn(2*minute), stale)
-		p.wantReleased("until the second check", p.pass(2*hour, leakOn(2*minute), stale, watched))
-		p.wantRefused("a quorum read has it", EtcdRestored, p.pass(2*hour+minute, leakOn(2*minute), stale, Node("worker-2"),
-			revision(91)))
+		p.WantReleased("until the second check", p.pass(2*hour, leakOn(2*minute), stale, watched))
+		p.WantRefused("a quorum read has it", plan.EtcdRestored,
+			p.pass(2*hour+minute, leakOn(2*minute), stale, Node("worker-2"),
+				revision(91)))
 	})
 	t.Run("if Nodes are forbidden it must report", func(t *testing.T) {
 		p := newProcess(t, atOnce)
@@ -125,7 +129,7 @@ func TestRestore_MissingNode(t *testing.T) {
 		p.pass(0, bare(0), revision(100))
 		p.pass(minute, bare(0), revision(90))
 		p.pass(2*minute, bare(2*minute), revision(91))
-		p.wantRefused("a day later", EtcdRestored, p.pass(day, bare(2*minute), revision(92)))
+		p.WantRefused("a day later", plan.EtcdRestored, p.pass(day, bare(2*minute), revision(92)))
 	})
 	t.Run("and a pass is made when the hour has passed", func(t *testing.T) {
 		p := newProcess(t, atOnce)
@@ -143,16 +147,16 @@ func TestRestore_StaysSettled(t *testing.T) {
 	leakOn := func(after time.Duration) Part { return leakBeside("silent", after) }
 	settled := func(p *process) {
 		p.pass(0, leakOn(0), revision(100))
-		p.wantRefused("the pass that detected it", EtcdRestored, p.pass(minute, leakOn(0), revision(90)))
-		p.wantRefused("written before, if its server's clock is ahead", EtcdRestored, p.pass(minute+9*time.Second,
+		p.WantRefused("the pass that detected it", plan.EtcdRestored, p.pass(minute, leakOn(0), revision(90)))
+		p.WantRefused("written before, if its server's clock is ahead", plan.EtcdRestored, p.pass(minute+9*time.Second,
 			leakOn(minute+8*time.Second), revision(90)))
-		p.wantReleased("written since", p.pass(2*minute, leakOn(2*minute), revision(91)))
+		p.WantReleased("written since", p.pass(2*minute, leakOn(2*minute), revision(91)))
 	}
 	newNode := Node("autoscaled")
 	t.Run("when a node joins that has not yet reported", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		settled(p)
-		p.wantReleased("90 days later", p.pass(90*day, leakOn(2*minute), newNode, revision(1000)))
+		p.WantReleased("90 days later", p.pass(90*day, leakOn(2*minute), newNode, revision(1000)))
 	})
 	t.Run("in the process after it", func(t *testing.T) {
 		p := newProcess(t, atOnce)
@@ -162,20 +166,20 @@ func TestRestore_StaysSettled(t *testing.T) {
 		next := All(UsualPool, Node("worker-1"), reported,
 			func(o *Observed) { Gone("box-1", UsualUID)(o.Reports.Or(nil)[0]) },
 			newNode)
-		p.wantReleased("with what was kept", p.restarted().pass(10*minute, next, revision(92)))
+		p.WantReleased("with what was kept", p.restarted().pass(10*minute, next, revision(92)))
 		forgetful := p.restarted()
 		forgetful.RestoreStore = nil
-		p.wantRefused("without it", EtcdRestored, forgetful.pass(10*minute, next, revision(92)))
+		p.WantRefused("without it", plan.EtcdRestored, forgetful.pass(10*minute, next, revision(92)))
 	})
 	t.Run("unless there is another", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		settled(p)
-		p.wantRefused("detected by a pass", EtcdRestored, p.pass(3*minute, leakOn(2*minute), revision(80)))
-		p.wantRefused("and the next pass", EtcdRestored, p.pass(4*minute, leakOn(2*minute), revision(81)))
-		p.wantReleased("written since", p.pass(5*minute, leakOn(4*minute), revision(82)))
-		p.wantRefused("reported by an agent", EtcdRestored, p.pass(hour, leakOn(4*minute), Node("worker-2"),
+		p.WantRefused("detected by a pass", plan.EtcdRestored, p.pass(3*minute, leakOn(2*minute), revision(80)))
+		p.WantRefused("and the next pass", plan.EtcdRestored, p.pass(4*minute, leakOn(2*minute), revision(81)))
+		p.WantReleased("written since", p.pass(5*minute, leakOn(4*minute), revision(82)))
+		p.WantRefused("reported by an agent", plan.EtcdRestored, p.pass(hour, leakOn(4*minute), Node("worker-2"),
 			restoreReported("worker-2", 50*minute, 51*minute), revision(83)))
-		p.wantReleased("written since", p.pass(hour+minute, leakOn(55*minute), Node("worker-2"), restoreReported("worker-2",
+		p.WantReleased("written since", p.pass(hour+minute, leakOn(55*minute), Node("worker-2"), restoreReported("worker-2",
 			50*minute, 51*minute), revision(84)))
 	})
 	t.Run("not before it is", func(t *testing.T) {
@@ -183,7 +187,7 @@ func TestRestore_StaysSettled(t *testing.T) {
 		p.RestoreStore = &memoryStore{}
 		p.pass(0, leakOn(0), revision(100))
 		p.pass(minute, leakOn(0), revision(90))
-		p.wantRefused("the process after the one that saw it", EtcdRestored, p.restarted().pass(hour, leakOn(0),
+		p.WantRefused("the process after the one that saw it", plan.EtcdRestored, p.restarted().pass(hour, leakOn(0),
 			revision(500)))
 	})
 }
@@ -196,62 +200,65 @@ func TestRestore_LostNode(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.RestoreStore = &memoryStore{}
 		p.pass(0, leakOn(0), newer, revision(100))
-		p.wantRefused("the pass that detected it", EtcdRestored, p.pass(minute, leakOn(0), revision(90)))
+		p.WantRefused("the pass that detected it", plan.EtcdRestored, p.pass(minute, leakOn(0), revision(90)))
 		return p
 	}
 	t.Run("for as long as that takes, and it is named", func(t *testing.T) {
 		p := lost(t)
-		plan := p.pass(3*day, leakOn(2*minute), revision(91))
-		p.wantRefused("days later", EtcdRestored, plan)
-		if text := plan.Refused[0].Detail; !strings.Contains(text, "worker-9") ||
+		made := p.pass(3*day, leakOn(2*minute), revision(91))
+		p.WantRefused("days later", plan.EtcdRestored, made)
+		if text := made.Refused[0].Detail; !strings.Contains(text, "worker-9") ||
 			!strings.Contains(text, Now.Add(minute).Format(time.RFC3339)) {
 			t.Errorf("it says %q", text)
 		}
-		p.wantRefused("in the process after it", EtcdRestored, p.restarted().pass(4*day, leakOn(2*minute), revision(92)))
+		p.WantRefused("in the process after it", plan.EtcdRestored, p.restarted().pass(4*day, leakOn(2*minute), revision(92)))
 	})
 	t.Run("until it reports", func(t *testing.T) {
 		p := lost(t)
-		p.wantRefused("its object alone", EtcdRestored, p.pass(2*minute, leakOn(2*minute), Node("worker-9"), revision(91)))
-		p.wantReleased("its report", p.pass(3*minute, leakOn(2*minute), Node("worker-9"), written("worker-9", 3*minute),
+		p.WantRefused("its object alone", plan.EtcdRestored,
+			p.pass(2*minute, leakOn(2*minute), Node("worker-9"), revision(91)))
+		p.WantReleased("its report", p.pass(3*minute, leakOn(2*minute), Node("worker-9"), written("worker-9", 3*minute),
 			revision(92)))
 	})
 	t.Run("also where it has lost the labels by which agents are known", func(t *testing.T) {
 		p := lost(t)
-		p.wantRefused("its object alone", EtcdRestored, p.pass(2*minute, leakOn(2*minute), Node("worker-9", WithoutAgent),
-			revision(91)))
-		p.wantRefused("and later", EtcdRestored, p.pass(2*hour, leakOn(2*minute), Node("worker-9", WithoutAgent),
+		p.WantRefused("its object alone", plan.EtcdRestored,
+			p.pass(2*minute, leakOn(2*minute), Node("worker-9", WithoutAgent),
+				revision(91)))
+		p.WantRefused("and later", plan.EtcdRestored, p.pass(2*hour, leakOn(2*minute), Node("worker-9", WithoutAgent),
 			revision(92)))
 	})
 	t.Run("until it is proven dead", func(t *testing.T) {
 		p := lost(t)
 		dead := Node("worker-9", NotReadyFor(hour), OutOfService)
-		p.wantRefused("back, and not Ready", EtcdRestored, p.pass(2*minute, leakOn(2*minute),
+		p.WantRefused("back, and not Ready", plan.EtcdRestored, p.pass(2*minute, leakOn(2*minute),
 			Node("worker-9", NotReadyFor(hour)), revision(91)))
-		p.wantReleased("dead", p.pass(3*minute, leakOn(2*minute), dead, revision(92)))
+		p.WantReleased("dead", p.pass(3*minute, leakOn(2*minute), dead, revision(92)))
 	})
 	t.Run("until it came back and was deleted", func(t *testing.T) {
 		p := lost(t)
-		p.wantRefused("its object alone", EtcdRestored, p.pass(2*minute, leakOn(2*minute), Node("worker-9"), revision(91)))
-		p.wantRefused("deleted", EtcdRestored, p.pass(3*minute, leakOn(2*minute), revision(92)))
-		p.wantRefused("within the hour", EtcdRestored, p.pass(3*minute+hour-time.Second, leakOn(2*minute), revision(93)))
-		p.wantReleased("an hour later", p.pass(3*minute+hour, leakOn(2*minute), revision(94)))
+		p.WantRefused("its object alone", plan.EtcdRestored,
+			p.pass(2*minute, leakOn(2*minute), Node("worker-9"), revision(91)))
+		p.WantRefused("deleted", plan.EtcdRestored, p.pass(3*minute, leakOn(2*minute), revision(92)))
+		p.WantRefused("within the hour", plan.EtcdRestored, p.pass(3*minute+hour-time.Second, leakOn(2*minute), revision(93)))
+		p.WantReleased("an hour later", p.pass(3*minute+hour, leakOn(2*minute), revision(94)))
 	})
 	t.Run("until an operator acknowledges the restore", func(t *testing.T) {
 		p := lost(t)
-		p.wantRefused("of an earlier restore", EtcdRestored, p.pass(2*minute, leakOn(2*minute),
+		p.WantRefused("of an earlier restore", plan.EtcdRestored, p.pass(2*minute, leakOn(2*minute),
 			acknowledged(minute-time.Second), revision(91)))
-		p.wantRefused("of all that are to come", EtcdRestored, p.pass(3*minute, leakOn(2*minute), acknowledged(day),
+		p.WantRefused("of all that are to come", plan.EtcdRestored, p.pass(3*minute, leakOn(2*minute), acknowledged(day),
 			revision(92)))
-		p.wantReleased("of this one", p.pass(4*minute, leakOn(2*minute), acknowledged(minute), revision(93)))
-		p.wantReleased("which is remembered", p.restarted().pass(5*minute, leakOn(2*minute), revision(94)))
+		p.WantReleased("of this one", p.pass(4*minute, leakOn(2*minute), acknowledged(minute), revision(93)))
+		p.WantReleased("which is remembered", p.restarted().pass(5*minute, leakOn(2*minute), revision(94)))
 	})
 	t.Run("also where the backup has a report of one before it by its name", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.pass(0, leakOn(0), newer, revision(100))
 		older := StaleReport("worker-9", writtenBefore)
-		p.wantRefused("the pass that detected it", EtcdRestored, p.pass(minute, leakOn(0), older, revision(90)))
-		p.wantRefused("the next pass", EtcdRestored, p.pass(2*minute, leakOn(2*minute), older, revision(91)))
-		p.wantRefused("a day later", EtcdRestored, p.pass(day, leakOn(2*minute), older, revision(92)))
+		p.WantRefused("the pass that detected it", plan.EtcdRestored, p.pass(minute, leakOn(0), older, revision(90)))
+		p.WantRefused("the next pass", plan.EtcdRestored, p.pass(2*minute, leakOn(2*minute), older, revision(91)))
+		p.WantRefused("a day later", plan.EtcdRestored, p.pass(day, leakOn(2*minute), older, revision(92)))
 	})
 	t.Run("also where an agent was the first to report it", func(t *testing.T) {
 		p := newProcess(t, atOnce)
@@ -260,8 +267,8 @@ func TestRestore_LostNode(t *testing.T) {
 		reported := All(UsualPool, Node("worker-1"), restoreReported("worker-1", minute, 2*minute),
 			func(o *Observed) { Gone("box-1", UsualUID)(o.Reports.Or(nil)[0]) })
 		p.pass(90*time.Second, leakOn(0))
-		p.wantRefused("reported when it was already missing", EtcdRestored, p.pass(3*minute, reported))
-		p.wantReleased("its report", p.pass(4*minute, reported, newerSince))
+		p.WantRefused("reported when it was already missing", plan.EtcdRestored, p.pass(3*minute, reported))
+		p.WantReleased("its report", p.pass(4*minute, reported, newerSince))
 	})
 	t.Run("also by a replica that watched before and makes its first pass", func(t *testing.T) {
 		missed := func(after time.Duration) Part {
@@ -270,21 +277,21 @@ func TestRestore_LostNode(t *testing.T) {
 		reported := All(UsualPool, Node("worker-1"), restoreReported("worker-1", minute, 2*minute),
 			func(o *Observed) { Gone("box-1", UsualUID)(o.Reports.Or(nil)[0]) })
 		p := newProcess(t, atOnce)
-		p.wantRefused("reported by an agent", EtcdRestored, p.pass(3*minute, reported, missed(2*minute)))
-		p.wantRefused("and later", EtcdRestored, p.pass(hour, reported))
+		p.WantRefused("reported by an agent", plan.EtcdRestored, p.pass(3*minute, reported, missed(2*minute)))
+		p.WantRefused("and later", plan.EtcdRestored, p.pass(hour, reported))
 		p = newProcess(t, atOnce)
-		p.wantRefused("seen by itself", EtcdRestored, p.pass(3*minute, leakOn(0), missed(2*minute),
+		p.WantRefused("seen by itself", plan.EtcdRestored, p.pass(3*minute, leakOn(0), missed(2*minute),
 			func(o *Observed) { o.Restored = "its watches say so" }))
-		p.wantRefused("and later", EtcdRestored, p.pass(hour, leakOn(4*minute)))
+		p.WantRefused("and later", plan.EtcdRestored, p.pass(hour, leakOn(4*minute)))
 		p = newProcess(t, atOnce)
-		p.wantReleased("missed long before", p.pass(3*minute, reported, missed(0)))
+		p.WantReleased("missed long before", p.pass(3*minute, reported, missed(0)))
 		p = newProcess(t, atOnce)
 		p.pass(2*minute, leakOn(0))
-		p.wantReleased("deleted before the restore", p.pass(3*minute, reported, missed(2*minute)))
+		p.WantReleased("deleted before the restore", p.pass(3*minute, reported, missed(2*minute)))
 		p = newProcess(t, atOnce)
-		if plan := p.pass(3*minute, UsualPool, Node("worker-1"), missed(2*minute)); len(plan.Release)+len(plan.Refused) > 0 {
-			t.Errorf("there were reports, and without them it is judged stale: releases %d, refuses %s", len(plan.Release),
-				refusals(plan))
+		if made := p.pass(3*minute, UsualPool, Node("worker-1"), missed(2*minute)); len(made.Release)+len(made.Refused) > 0 {
+			t.Errorf("there were reports, and without them it is judged stale: releases %d, refuses %s", len(made.Release),
+				plantest.Refusals(made))
 		}
 	})
 	t.Run("not if its object was missing before", func(t *testing.T) {
@@ -292,7 +299,7 @@ func TestRestore_LostNode(t *testing.T) {
 		p.pass(-minute, leakOn(0), StaleReport("worker-9", writtenBefore), revision(99))
 		p.pass(0, leakOn(0), StaleReport("worker-9", writtenBefore), revision(100))
 		p.pass(minute, leakOn(0), revision(90))
-		p.wantReleased("written since", p.pass(2*minute, leakOn(2*minute), revision(91)))
+		p.WantReleased("written since", p.pass(2*minute, leakOn(2*minute), revision(91)))
 	})
 	t.Run("not if it was deleted long before an agent reported the restore", func(t *testing.T) {
 		p := newProcess(t, atOnce)
@@ -300,7 +307,7 @@ func TestRestore_LostNode(t *testing.T) {
 		p.pass(minute, leakOn(0))
 		reported := All(UsualPool, Node("worker-1"), restoreReported("worker-1", 5*minute, 6*minute),
 			func(o *Observed) { Gone("box-1", UsualUID)(o.Reports.Or(nil)[0]) })
-		p.wantReleased("its object was deleted before", p.pass(7*minute, reported))
+		p.WantReleased("its object was deleted before", p.pass(7*minute, reported))
 	})
 }
 
@@ -311,9 +318,9 @@ func TestRestore_OneAgentReports(t *testing.T) {
 	with := func(liar Part) Part { return All(leakOn(0), Node("worker-2"), liar) }
 	t.Run("and its node is named", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		plan := p.pass(2*minute, with(restoreReported("worker-2", minute, 2*minute)))
-		p.wantRefused("reported", EtcdRestored, plan)
-		if text := plan.Refused[0].Detail; !strings.Contains(text, "reported by the agent on node worker-2") ||
+		made := p.pass(2*minute, with(restoreReported("worker-2", minute, 2*minute)))
+		p.WantRefused("reported", plan.EtcdRestored, made)
+		if text := made.Refused[0].Detail; !strings.Contains(text, "reported by the agent on node worker-2") ||
 			!strings.Contains(text, "until these nodes report: worker-1") {
 			t.Errorf("it says %q", text)
 		}
@@ -323,25 +330,25 @@ func TestRestore_OneAgentReports(t *testing.T) {
 		future := func(write time.Duration) Part {
 			return writtenWithRestoreNote("worker-2", "2099-01-01T00:00:00Z", write, write)
 		}
-		p.wantRefused("of the future", EtcdRestored, p.pass(2*minute, with(future(minute))))
-		p.wantReleased("written since", p.pass(3*minute, leakOn(2*minute), Node("worker-2"), future(minute)))
-		p.wantReleased("and written again", p.pass(hour, leakOn(2*minute), Node("worker-2"), future(50*minute)))
+		p.WantRefused("of the future", plan.EtcdRestored, p.pass(2*minute, with(future(minute))))
+		p.WantReleased("written since", p.pass(3*minute, leakOn(2*minute), Node("worker-2"), future(minute)))
+		p.WantReleased("and written again", p.pass(hour, leakOn(2*minute), Node("worker-2"), future(50*minute)))
 	})
 	t.Run("where it is bumped again and again within minutes", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.wantRefused("reported", EtcdRestored, p.pass(2*minute, with(restoreReported("worker-2", minute, 2*minute))))
-		p.wantReleased("written since", p.pass(3*minute, leakOn(2*minute), Node("worker-2"), restoreReported("worker-2",
+		p.WantRefused("reported", plan.EtcdRestored, p.pass(2*minute, with(restoreReported("worker-2", minute, 2*minute))))
+		p.WantReleased("written since", p.pass(3*minute, leakOn(2*minute), Node("worker-2"), restoreReported("worker-2",
 			2*minute, 3*minute)))
-		p.wantReleased("and bumped", p.pass(10*minute, leakOn(2*minute), Node("worker-2"), restoreReported("worker-2",
+		p.WantReleased("and bumped", p.pass(10*minute, leakOn(2*minute), Node("worker-2"), restoreReported("worker-2",
 			10*minute, 10*minute)))
 	})
 	t.Run("beside a pass that detected it", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.pass(0, with(written("worker-2", 0)), revision(100))
 		p.pass(minute, with(written("worker-2", 0)), revision(90))
-		p.wantReleased("both have written since", p.pass(3*minute, leakOn(2*minute), Node("worker-2"),
+		p.WantReleased("both have written since", p.pass(3*minute, leakOn(2*minute), Node("worker-2"),
 			restoreReported("worker-2", 2*minute, 2*minute), revision(91)))
-		p.wantReleased("and the other reports it late", p.pass(9*minute, All(leakOn(2*minute), Node("worker-2")),
+		p.WantReleased("and the other reports it late", p.pass(9*minute, All(leakOn(2*minute), Node("worker-2")),
 			restoreReported("worker-2", 8*minute, 8*minute), revision(92)))
 	})
 	t.Run("of the future, by a source that has no server's clock", func(t *testing.T) {
@@ -360,17 +367,17 @@ func TestRestore_LostReports(t *testing.T) {
 	p.RestoreStore = &memoryStore{}
 	p.pass(0, leakOn(0), revision(100))
 	p.pass(minute, bare, revision(90))
-	if plan := p.pass(2*minute, bare, revision(91)); len(plan.Release)+len(plan.Refused) > 0 {
-		t.Errorf("Stale without reports: releases %d, refuses %s", len(plan.Release), refusals(plan))
+	if made := p.pass(2*minute, bare, revision(91)); len(made.Release)+len(made.Refused) > 0 {
+		t.Errorf("Stale without reports: releases %d, refuses %s", len(made.Release), plantest.Refusals(made))
 	}
 	if j := Judged(p.next, facts.Policy{}); AllocationOf(t, j, "10.0.0.5").Reason != judge.NoFreshReportReason {
 		t.Errorf("judged %v", RulingOf(AllocationOf(t, j, "10.0.0.5")))
 	}
-	if plan := p.restarted().pass(150*time.Second, bare, revision(92)); len(plan.Release) > 0 {
-		t.Errorf("a new process with the store releases %d", len(plan.Release))
+	if made := p.restarted().pass(150*time.Second, bare, revision(92)); len(made.Release) > 0 {
+		t.Errorf("a new process with the store releases %d", len(made.Release))
 	}
 	again := leakOn(3 * minute)
-	p.wantReleased("reported again", p.pass(3*minute, again, revision(93)))
+	p.WantReleased("reported again", p.pass(3*minute, again, revision(93)))
 }
 
 func TestRestore_State(t *testing.T) {

@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
 
@@ -17,37 +19,37 @@ func TestRestoreStore(t *testing.T) {
 		p := newProcess(t, atOnce)
 		s := &memoryStore{err: errors.New("the API server is unreachable")}
 		p.RestoreStore = s
-		p.wantRefused("at first", EtcdRestored, p.pass(0, leakOn(0)))
+		p.WantRefused("at first", plan.EtcdRestored, p.pass(0, leakOn(0)))
 		s.err = nil
-		p.wantReleased("then", p.pass(minute, leakOn(0)))
+		p.WantReleased("then", p.pass(minute, leakOn(0)))
 	})
 	t.Run("is not what was written there", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.RestoreStore = &memoryStore{text: "{"}
-		plan := p.pass(0, leakOn(0))
-		p.wantRefused("at first", EtcdRestored, plan)
-		if text := plan.Refused[0].Detail; !strings.Contains(text, "remove it") {
+		made := p.pass(0, leakOn(0))
+		p.WantRefused("at first", plan.EtcdRestored, made)
+		if text := made.Refused[0].Detail; !strings.Contains(text, "remove it") {
 			t.Errorf("it says %q", text)
 		}
 	})
 	t.Run("is forbidden: nothing is released", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		s := &memoryStore{text: fmt.Sprintf(`{"restored":%q,"why":"x","awaited":{"worker-9":true}}`,
-			Now.Add(-time.Minute).Format(time.RFC3339)), err: fmt.Errorf("%w: denied", ErrForbidden)}
+			Now.Add(-time.Minute).Format(time.RFC3339)), err: fmt.Errorf("%w: denied", apply.ErrForbidden)}
 		p.RestoreStore = s
-		plan := p.pass(0, leakOn(0))
-		p.wantRefused("a right is missing", EtcdRestored, plan)
-		if text := plan.Refused[0].Detail; !strings.Contains(text, "grant get, create and update on leases") {
+		made := p.pass(0, leakOn(0))
+		p.WantRefused("a right is missing", plan.EtcdRestored, made)
+		if text := made.Refused[0].Detail; !strings.Contains(text, "grant get, create and update on leases") {
 			t.Errorf("it says %q", text)
 		}
 		accepting := newProcess(t, atOnce)
 		accepting.RestoreStore, accepting.WithoutRestoreStore = s, true
-		accepting.wantReleased("it is accepted that a right is missing", accepting.pass(0, leakOn(0)))
+		accepting.WantReleased("it is accepted that a right is missing", accepting.pass(0, leakOn(0)))
 		s.err = nil
-		p.wantRefused("it is given back, and worker-9 must report", EtcdRestored, p.pass(minute, leakOn(0)))
+		p.WantRefused("it is given back, and worker-9 must report", plan.EtcdRestored, p.pass(minute, leakOn(0)))
 		s.text = ""
 		p = p.restarted()
-		p.wantReleased("no restore is known", p.pass(2*minute, leakOn(0)))
+		p.WantReleased("no restore is known", p.pass(2*minute, leakOn(0)))
 	})
 	t.Run("is written when it changes", func(t *testing.T) {
 		p := newProcess(t, atOnce)
@@ -69,7 +71,7 @@ func TestRestoreStore(t *testing.T) {
 		}
 	})
 	t.Run("is not written by a dry run", func(t *testing.T) {
-		p := newProcess(t, Options{DryRun: true})
+		p := newProcess(t, plan.Options{DryRun: true})
 		s := &memoryStore{}
 		p.RestoreStore = s
 		p.pass(0, leakOn(0), revision(100))
@@ -80,11 +82,11 @@ func TestRestoreStore(t *testing.T) {
 	})
 	t.Run("by an earlier process: a dry run says that nothing is released", func(t *testing.T) {
 		s := &memoryStore{}
-		one, two := newProcess(t, atOnce), newProcess(t, Options{DryRun: true})
+		one, two := newProcess(t, atOnce), newProcess(t, plan.Options{DryRun: true})
 		one.RestoreStore, two.RestoreStore = s, s
 		one.pass(0, leakOn(0), revision(100))
 		one.pass(minute, leakOn(0), revision(90))
-		two.wantRefused("the dry run", EtcdRestored, two.pass(2*minute, leakBeside("silent", 0), revision(91)))
+		two.WantRefused("the dry run", plan.EtcdRestored, two.pass(2*minute, leakBeside("silent", 0), revision(91)))
 	})
 	t.Run("by another process that has settled it", func(t *testing.T) {
 		s := &memoryStore{}
@@ -93,22 +95,22 @@ func TestRestoreStore(t *testing.T) {
 		one.pass(0, leakOn(0), revision(100))
 		one.pass(minute, leakOn(0), revision(90))
 		two.pass(2*minute, leakBeside("silent", 0), revision(91))
-		two.wantReleased("the other", two.pass(3*minute, leakBeside("silent", 0), acknowledged(minute), revision(92)))
+		two.WantReleased("the other", two.pass(3*minute, leakBeside("silent", 0), acknowledged(minute), revision(92)))
 		one.pass(4*minute, leakOn(0), Node("worker-2"), revision(93))
-		one.wantReleased("this one", one.pass(5*minute, leakOn(0), Node("worker-2"), revision(94)))
+		one.WantReleased("this one", one.pass(5*minute, leakOn(0), Node("worker-2"), revision(94)))
 	})
 	t.Run("by another process that has detected a restore while this one waited", func(t *testing.T) {
 		s := &memoryStore{}
 		one, two := newProcess(t, atOnce), newProcess(t, atOnce)
 		one.RestoreStore, two.RestoreStore = s, s
-		one.wantReleased("before it", one.pass(0, leakOn(0)))
+		one.WantReleased("before it", one.pass(0, leakOn(0)))
 		two.pass(0, leakOn(0), revision(100))
 		two.pass(minute, leakOn(0), revision(90))
-		one.wantRefused("after it", EtcdRestored, one.pass(minute+10*time.Second, leakOn(0)))
+		one.WantRefused("after it", plan.EtcdRestored, one.pass(minute+10*time.Second, leakOn(0)))
 		s.err = errors.New("the API server is unreachable")
-		one.wantRefused("what is kept cannot be read", EtcdRestored, one.pass(3*minute, leakOn(3*minute)))
+		one.WantRefused("what is kept cannot be read", plan.EtcdRestored, one.pass(3*minute, leakOn(3*minute)))
 		s.err = nil
-		one.wantReleased("the node has written since", one.pass(4*minute, leakOn(4*minute)))
+		one.WantReleased("the node has written since", one.pass(4*minute, leakOn(4*minute)))
 	})
 }
 
@@ -129,10 +131,10 @@ func TestRestoreStore_ReadLate(t *testing.T) {
 			p := newProcess(t, atOnce)
 			s := &memoryStore{text: c.text, err: errors.New("etcdserver: request timed out")}
 			p.RestoreStore = s
-			p.wantRefused("the pass that detects it", EtcdRestored, p.pass(3*minute, c.first))
+			p.WantRefused("the pass that detects it", plan.EtcdRestored, p.pass(3*minute, c.first))
 			s.err = nil
 			later := All(c.first, func(o *Observed) { o.Restored = "" })
-			p.wantRefused("a node has not written since", EtcdRestored, p.pass(4*minute, later))
+			p.WantRefused("a node has not written since", plan.EtcdRestored, p.pass(4*minute, later))
 		})
 	}
 }
@@ -145,16 +147,16 @@ func TestRestoreStore_LostWhileAwaited(t *testing.T) {
 	p.RestoreStore = s
 	silent := leakBeside("silent", 0)
 	p.pass(0, silent, revision(100))
-	p.wantRefused("the pass that detects it", EtcdRestored, p.pass(minute, silent, revision(90)))
-	s.err = fmt.Errorf("%w: denied", ErrForbidden)
-	p.wantRefused("forbidden", EtcdRestored, p.pass(2*minute, leakBeside("silent", 0), revision(91)))
+	p.WantRefused("the pass that detects it", plan.EtcdRestored, p.pass(minute, silent, revision(90)))
+	s.err = fmt.Errorf("%w: denied", apply.ErrForbidden)
+	p.WantRefused("forbidden", plan.EtcdRestored, p.pass(2*minute, leakBeside("silent", 0), revision(91)))
 	s.err, s.text = nil, ""
-	p.wantRefused("deleted", EtcdRestored, p.pass(3*minute, leakBeside("silent", 0), revision(92)))
+	p.WantRefused("deleted", plan.EtcdRestored, p.pass(3*minute, leakBeside("silent", 0), revision(92)))
 	if !strings.Contains(s.text, "silent") {
 		t.Errorf("it was not written again: %q", s.text)
 	}
 	p = p.restarted()
-	p.wantRefused("in the next process", EtcdRestored, p.pass(4*minute, leakBeside("silent", 0), revision(93)))
+	p.WantRefused("in the next process", plan.EtcdRestored, p.pass(4*minute, leakBeside("silent", 0), revision(93)))
 }
 
 // The process that wrote the store may have started after the restore, and not know a node that the backup lacks.
@@ -175,15 +177,15 @@ func TestRestoreStore_KeepsLostNodes(t *testing.T) {
 			p := newProcess(t, atOnce)
 			s := &memoryStore{}
 			p.RestoreStore = s
-			p.wantReleased("before it", p.pass(0, both, revision(100)))
+			p.WantReleased("before it", p.pass(0, both, revision(100)))
 			p.pass(minute, both, c.shown)
 			s.text = c.text
 			reported := leakOn(3 * minute)
-			p.wantRefused("worker-2 is not there", EtcdRestored, p.pass(3*minute, reported))
-			p.wantRefused("nor then", EtcdRestored, p.pass(4*minute, reported))
+			p.WantRefused("worker-2 is not there", plan.EtcdRestored, p.pass(3*minute, reported))
+			p.WantRefused("nor then", plan.EtcdRestored, p.pass(4*minute, reported))
 			back := All(reported, Node("worker-2"), written("worker-2", 5*minute))
 			p.pass(5*minute, back)
-			p.wantReleased("it is back", p.pass(6*minute, back))
+			p.WantReleased("it is back", p.pass(6*minute, back))
 		})
 	}
 }
@@ -215,7 +217,7 @@ func TestShareLost(t *testing.T) {
 			p := newProcess(t, atOnce)
 			s := &memoryStore{text: c.text}
 			p.RestoreStore = s
-			pass := func(after time.Duration, more ...Part) *Plan {
+			pass := func(after time.Duration, more ...Part) *plan.Plan {
 				return p.pass(after, append([]Part{leakOn(after), restoreReported("worker-1", minute, after)}, more...)...)
 			}
 			for after := 2 * minute; after <= 8*minute; after += minute {
@@ -227,48 +229,48 @@ func TestShareLost(t *testing.T) {
 				if after >= 7*minute { // another process leads each time
 					p = p.restarted()
 				}
-				if plan := pass(after); after >= c.when {
-					p.wantRefused(fmt.Sprint("after ", after), EtcdRestored, plan)
+				if made := pass(after); after >= c.when {
+					p.WantRefused(fmt.Sprint("after ", after), plan.EtcdRestored, made)
 				}
 			}
 			back := []Part{Node("worker-8"), written("worker-8", 9*minute), Node("worker-9"), written("worker-9", 9*minute)}
 			s.noWriting = c.noWriting
 			pass(9*minute, back...)
-			p.wantReleased("they have reported, and are removed", pass(10*minute))
+			p.WantReleased("they have reported, and are removed", pass(10*minute))
 		})
 	}
 	t.Run("it is settled, and only cache passes follow: the second check reads it", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.RestoreStore = &memoryStore{}
 		settled := All(leakOn(2*minute), restoreReported("worker-1", minute, 2*minute))
-		p.wantReleased("settled", p.pass(2*minute, settled))
-		p.wantReleased("without doubts", p.pass(2*minute+time.Second, settled))
+		p.WantReleased("settled", p.pass(2*minute, settled))
+		p.WantReleased("without doubts", p.pass(2*minute+time.Second, settled))
 		err := shareLost(t.Context(), p.RestoreStore, Now.Add(minute), "worker-9")
 		if err != nil {
 			t.Fatal(err)
 		}
 		watched := All(settled, func(o *Observed) { o.Watched = true })
-		p.wantReleased("before the second check", p.pass(3*minute, watched))
+		p.WantReleased("before the second check", p.pass(3*minute, watched))
 		live := &liveIndex{r: p.Reconciler, first: p.next.Observation, known: p.Process.Known}
 		if err := live.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		p.Process.Known = live.known
-		p.wantRefused("since the second check", EtcdRestored, p.pass(4*minute, watched))
+		p.WantRefused("since the second check", plan.EtcdRestored, p.pass(4*minute, watched))
 	})
 }
 
 // The API lists no pods yet. That pass ends early, and is the only one that shows the restore.
 func TestRestore_ShownByAPassWithoutPods(t *testing.T) {
 	p := newProcess(t, atOnce)
-	p.Options.PodsComplete = false
+	p.PodsComplete = false
 	p.next = Observe(leakOn(0), func(o *Observed) {
 		o.Restored, o.MissingReports = "its watches say so", map[string]time.Time{"worker-9": Now}
 	})
 	if _, err := p.Check(t.Context()); err == nil {
 		t.Fatal("the list of pods is believed")
 	}
-	p.Options.PodsComplete = true
-	p.wantRefused("worker-9 must report", EtcdRestored, p.pass(minute, leakOn(minute)))
-	p.wantRefused("worker-9 must still report", EtcdRestored, p.pass(2*minute, leakOn(2*minute)))
+	p.PodsComplete = true
+	p.WantRefused("worker-9 must report", plan.EtcdRestored, p.pass(minute, leakOn(minute)))
+	p.WantRefused("worker-9 must still report", plan.EtcdRestored, p.pass(2*minute, leakOn(2*minute)))
 }

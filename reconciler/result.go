@@ -4,9 +4,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 // Result is what passes observed and did. It is a value: nothing changes it once it is built.
@@ -14,10 +16,10 @@ type Result struct {
 	*findings.Assessment
 	Released    []*judge.Item
 	Delays      []Delay // those of the released items, where known
-	Refused     []Refused
-	CommonGates []Gate             // the gates of the last pass that concern more than one item
+	Refused     []plan.Refused
+	CommonGates []plan.Gate        // the gates of the last pass that concern more than one item
 	Repaired    []findings.Finding // the findings that were repaired, or would be in a dry run
-	Unrepaired  []Unrepaired       // the findings that --repair could not repair
+	Unrepaired  []plan.Unrepaired  // the findings that --repair could not repair
 	// ToRepair is how many findings --repair has yet to repair: they wait, are paused, were refused or failed.
 	ToRepair      int
 	Oldest        time.Time     // since when the oldest Stale item is Stale; zero for none
@@ -45,8 +47,10 @@ func (out *Result) after(earlier *Result) *Result {
 }
 
 // unconfirmed returns the items that await confirmation.
-func (out *Result) unconfirmed() []Refused {
-	return slices.DeleteFunc(slices.Clone(out.Refused), func(x Refused) bool { return x.Why != AwaitingConfirmation })
+func (out *Result) unconfirmed() []plan.Refused {
+	return slices.DeleteFunc(slices.Clone(out.Refused), func(x plan.Refused) bool {
+		return x.Why != plan.AwaitingConfirmation
+	})
 }
 
 // ended is the result of a run that has ended: what awaits confirmation has no time of release.
@@ -54,7 +58,7 @@ func (out *Result) ended() *Result {
 	all := *out
 	all.Refused = slices.Clone(out.Refused)
 	for i := range all.Refused {
-		if g := &all.Refused[i].Gate; g.Why == AwaitingConfirmation {
+		if g := &all.Refused[i].Gate; g.Why == plan.AwaitingConfirmation {
 			g.At, g.Detail = time.Time{}, "not confirmed when the run ended; run again"
 		}
 	}
@@ -100,7 +104,7 @@ func (out *Result) withReleased() *Result {
 }
 
 // uniqueRefused are the refusals without those of an item that has one already.
-func uniqueRefused(all []Refused) (unique []Refused) {
+func uniqueRefused(all []plan.Refused) (unique []plan.Refused) {
 	has := make(map[judge.ID]bool, len(all))
 	for _, x := range all {
 		if id := x.ID(); !has[id] {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 // at lets something happen before the passes of some numbers, from 0.
@@ -72,7 +72,7 @@ func TestRun_TwoConfirmations(t *testing.T) {
 		out, took := run(t, r)
 		same(t, "it took", took, 18*time.Minute)
 		same(t, "released", len(out.Released), 4)
-		same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{})
+		same(t, "refused", refusalCounts(out), map[plan.Refusal]int{})
 		same(t, "holds", len(s.holds), 2)
 		same(t, "allocations in the result", len(out.Allocations), 2)
 	})
@@ -88,7 +88,7 @@ func TestRun_EndsUnderChurn(t *testing.T) {
 	}{
 		"leaks": {func(s *simulator, n int) {
 			s.noPod(fmt.Sprint("web-", n))
-		}, 15 * time.Minute, 2, refusals{reconciler.AwaitingConfirmation: 15}},
+		}, 15 * time.Minute, 2, refusals{plan.AwaitingConfirmation: 15}},
 		"findings": {func(s *simulator, n int) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -132,7 +132,7 @@ func TestRun_MaxWait(t *testing.T) {
 			s.leaks(bluePool, 1)
 			time.Sleep(time.Hour)
 			r := s.reconciler(t)
-			r.Options.ConfirmAfter, r.Options.MaxWait = time.Hour, most
+			r.Options.ConfirmAfter, r.MaxWait = time.Hour, most
 			began := time.Now()
 			out, err := r.Run(t.Context())
 			same(t, "error", err, nil)
@@ -157,7 +157,7 @@ func TestRun_EndedWhileItWaits(t *testing.T) {
 		defer cancel()
 		out, err := r.Run(ctx)
 		same(t, "error", err, nil)
-		same(t, "refused", refusalCounts(out), refusals{reconciler.AwaitingConfirmation: 1})
+		same(t, "refused", refusalCounts(out), refusals{plan.AwaitingConfirmation: 1})
 		same(t, "writes", s.made("delete", "patch", "hold"), []string{})
 		same(t, "when", out.Refused[0].At(), time.Time{})
 		same(t, "detail", out.Refused[0].Detail, "not confirmed when the run ended; run again")
@@ -171,12 +171,12 @@ func TestRun_DryRun(t *testing.T) {
 		r.Options.DryRun, r.Options.Repair, r.Options.ConfirmAfter = true, true, time.Hour
 		out, took := run(t, r)
 		same(t, "calls", s.made("hold", "fresh", "refresh", "delete", "patch", "create"), []string{})
-		same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{reconciler.AwaitingConfirmation: 3})
+		same(t, "refused", refusalCounts(out), map[plan.Refusal]int{plan.AwaitingConfirmation: 3})
 		same(t, "it took", took, time.Duration(0))
 		r.Options.ConfirmAfter = 0
 		out, _ = run(t, r)
 		same(t, "writes", s.made("hold", "delete", "patch", "create"), []string{})
-		same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{reconciler.DryRunRefusal: 3})
+		same(t, "refused", refusalCounts(out), map[plan.Refusal]int{plan.DryRunRefusal: 3})
 	})
 }
 
@@ -199,7 +199,7 @@ func TestRun_SecondCheckDetectsRestore(t *testing.T) {
 				r.RestoreStore = &keptRestores{next.RestoreStore.(*keptRestores).text}
 			}
 			out := pass(t, r)
-			same(t, says, refusalCounts(out), map[reconciler.Refusal]int{reconciler.EtcdRestored: 1})
+			same(t, says, refusalCounts(out), map[plan.Refusal]int{plan.EtcdRestored: 1})
 			s.step, s.api.Revision = nil, 200
 		}
 	})

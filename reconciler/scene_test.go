@@ -24,6 +24,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 var errServer = errors.New("the API server does not answer")
@@ -76,8 +77,8 @@ func pass(t *testing.T, r *reconciler.Reconciler) *reconciler.Result {
 }
 
 // refusalCounts counts the refused items by their reason.
-func refusalCounts(out *reconciler.Result) map[reconciler.Refusal]int {
-	counts := map[reconciler.Refusal]int{}
+func refusalCounts(out *reconciler.Result) map[plan.Refusal]int {
+	counts := map[plan.Refusal]int{}
 	for _, x := range out.Refused {
 		counts[x.Why]++
 	}

@@ -484,9 +484,9 @@ func (s *simulator) reconciler(t testing.TB) *reconciler.Reconciler {
 	s.records = &records{t: t}
 	return &reconciler.Reconciler{
 		Source: s, Leases: s, BreakerStore: s, Clock: clock.RealClock{}, Log: slog.New(log), Process: &reconciler.Process{},
-		Jitter:    func(d time.Duration) time.Duration { return d },
-		OnOutcome: s.records.add,
-		Options:   reconciler.Options{PodsComplete: true}, // most tests have no pods
+		Jitter:       func(d time.Duration) time.Duration { return d },
+		OnOutcome:    s.records.add,
+		PodsComplete: true, // most tests have no pods
 	}
 }
 

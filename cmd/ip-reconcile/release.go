@@ -17,6 +17,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 // longestBecause bounds what each record of an override has.
@@ -196,7 +197,7 @@ func (o *byHand) release(ctx context.Context) error {
 	isReleased := judge.IDs(out.Released)
 	for _, it := range out.StaleItems() {
 		if printed.Has(it) && !isAgreed(printed, it) {
-			out.Refused = append(out.Refused, reconciler.Refused{Item: it, Gate: reconciler.Gate{Why: reconciler.Changed,
+			out.Refused = append(out.Refused, plan.Refused{Item: it, Gate: plan.Gate{Why: plan.Changed,
 				Detail: "since it was printed: " + strings.Join(printed.Changes(it), "; ") + "; run again"}})
 		}
 	}
@@ -236,7 +237,7 @@ func (o *byHand) consent(ctx context.Context, r *reconciler.Reconciler) error {
 func (o *byHand) show(ctx context.Context, r *reconciler.Reconciler) (releases bool, err error) {
 	d := o.explainJudged(ctx, r, o.j, explain.Question{Subject: o.subjects[0], Filter: &o.filter})
 	d.Advice = slices.DeleteFunc(d.Advice, func(a view.Advice) bool { // about this very release
-		return a.Cause == judge.Stale.String() || a.Cause == string(reconciler.AwaitingConfirmation)
+		return a.Cause == judge.Stale.String() || a.Cause == string(plan.AwaitingConfirmation)
 	})
 	can := lists.Filter(d.Stale(), view.AllocationRow.CanRelease)
 	asserted := lists.Filter(can, func(r view.AllocationRow) bool { return r.IsAsserted })

@@ -22,6 +22,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/ui"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 // judgeEvery is how often ui judges the cluster while a page is open.
@@ -130,10 +131,10 @@ func (o *options) view(ctx context.Context, r *reconciler.Reconciler, cluster *k
 		if err != nil {
 			return nil, err
 		}
-		plan := r.Plan(ctx, j)
-		v.Result = view.PlannedResult(j, plan)
+		planned := r.Plan(ctx, j)
+		v.Result = view.PlannedResult(j, planned)
 		v.Status = func(ctx context.Context) []view.StatusLine {
-			return statuscmd.OfJudgement(ctx, j, plan, &o.Common, nil)
+			return statuscmd.OfJudgement(ctx, j, planned, &o.Common, nil)
 		}
 		return v, nil
 	}
@@ -148,7 +149,7 @@ func (o *options) view(ctx context.Context, r *reconciler.Reconciler, cluster *k
 	recent, err := r.Breaker(ctx, probe.Assessment)
 	v.Result, v.History = view.PlannedResult(probe.Assessment, probe.Plan), clusterflags.History(cluster).Lines
 	v.Status = func(context.Context) []view.StatusLine { return lines }
-	v.Breaker = func(context.Context) (reconciler.BreakerState, error) { return recent, err }
+	v.Breaker = func(context.Context) (plan.BreakerState, error) { return recent, err }
 	return v, nil
 }
 
@@ -163,21 +164,21 @@ func newPassPage(o *servecmd.Options, cluster *kube.Cluster, core kubernetes.Int
 			page.Fail("The last pass has failed: " + err.Error())
 			return
 		}
-		plan := &reconciler.Plan{Refused: out.Refused, CommonGates: out.CommonGates}
+		planned := &plan.Plan{Refused: out.Refused, CommonGates: out.CommonGates}
 		page.Show(&ui.View{
-			Result: view.PlannedResult(out.Assessment, plan), ConfirmAfter: o.ConfirmAfter,
+			Result: view.PlannedResult(out.Assessment, planned), ConfirmAfter: o.ConfirmAfter,
 			History: clusterflags.History(cluster).Lines,
 			Advisor: advice.Advisor{Program: commandName(), Namespace: o.Namespace()},
 			Cluster: view.Cluster{Server: host},
 			Status: func(ctx context.Context) []view.StatusLine {
-				return statuscmd.OfJudgement(ctx, out.Assessment, plan, &o.Common, core)
+				return statuscmd.OfJudgement(ctx, out.Assessment, planned, &o.Common, core)
 			},
-			Breaker: func(ctx context.Context) (reconciler.BreakerState, error) {
+			Breaker: func(ctx context.Context) (plan.BreakerState, error) {
 				l, err := core.CoordinationV1().Leases(o.Namespace()).Get(ctx, kube.OwnLease, metav1.GetOptions{})
 				if err != nil {
-					return reconciler.BreakerState{}, err
+					return plan.BreakerState{}, err
 				}
-				return reconciler.ReadBreaker(l.Annotations[kube.ReleasedAnnotation], out.Observation.Now, out.Total)
+				return plan.ReadBreaker(l.Annotations[kube.ReleasedAnnotation], out.Observation.Now, out.Total)
 			},
 		})
 	}

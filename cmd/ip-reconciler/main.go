@@ -28,6 +28,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/serve"
 )
 
@@ -183,9 +184,9 @@ func exitCode(out *reconciler.Result) (code int, err error) {
 	count := map[int]int{}
 	for _, x := range out.Refused {
 		switch {
-		case x.Why == reconciler.Paused || x.Why == reconciler.EtcdRestored:
-		case x.Why == reconciler.AwaitingConfirmation && x.Gate.At.IsZero():
-		case x.Why == reconciler.AwaitingConfirmation:
+		case x.Why == plan.Paused || x.Why == plan.EtcdRestored:
+		case x.Why == plan.AwaitingConfirmation && x.Gate.At.IsZero():
+		case x.Why == plan.AwaitingConfirmation:
 			count[exitNotObserved]++
 		case x.Allocation != nil:
 			count[exitAllocations]++

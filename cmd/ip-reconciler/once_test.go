@@ -15,39 +15,40 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 func TestExitCode_OfRefusals(t *testing.T) {
-	refused := func(item *judge.Item, why reconciler.Refusal) reconciler.Refused {
-		return reconciler.Refused{Item: item, Gate: reconciler.Gate{Why: why}}
+	refused := func(item *judge.Item, why plan.Refusal) plan.Refused {
+		return plan.Refused{Item: item, Gate: plan.Gate{Why: why}}
 	}
-	awaiting := func(at time.Time) []reconciler.Refused {
-		x := refused(&judge.Item{Allocation: &ippool.Allocation{}}, reconciler.AwaitingConfirmation)
+	awaiting := func(at time.Time) []plan.Refused {
+		x := refused(&judge.Item{Allocation: &ippool.Allocation{}}, plan.AwaitingConfirmation)
 		x.Gate.At = at
-		return []reconciler.Refused{x}
+		return []plan.Refused{x}
 	}
 	allocation := &judge.Item{Allocation: &ippool.Allocation{}}
 	reservation := &judge.Item{Reservation: &ippool.Reservation{}}
 	for name, c := range map[string]struct {
-		refused []reconciler.Refused
+		refused []plan.Refused
 		code    int
 		says    string
 	}{
 		"nothing":       {nil, exitDone, ""},
-		"paused":        {[]reconciler.Refused{refused(allocation, reconciler.Paused)}, exitDone, ""},
-		"etcd restored": {[]reconciler.Refused{refused(reservation, reconciler.EtcdRestored)}, exitDone, ""},
+		"paused":        {[]plan.Refused{refused(allocation, plan.Paused)}, exitDone, ""},
+		"etcd restored": {[]plan.Refused{refused(reservation, plan.EtcdRestored)}, exitDone, ""},
 		"not confirmed": {awaiting(time.Now()), exitNotObserved, "1 allocations and reservations are unconfirmed"},
 		"found later":   {awaiting(time.Time{}), exitDone, ""},
-		"the breaker": {[]reconciler.Refused{refused(allocation, reconciler.Breaker)}, exitAllocations,
+		"the breaker": {[]plan.Refused{refused(allocation, plan.Breaker)}, exitAllocations,
 			"1 allocations and 0 reservations"},
-		"Leases forbidden": {[]reconciler.Refused{refused(allocation, reconciler.NoLease)}, exitAllocations,
+		"Leases forbidden": {[]plan.Refused{refused(allocation, plan.NoLease)}, exitAllocations,
 			"1 allocations and 0 reservations"},
-		"a reservation": {[]reconciler.Refused{refused(reservation, reconciler.WriteFailed)}, exitReservations,
+		"a reservation": {[]plan.Refused{refused(reservation, plan.WriteFailed)}, exitReservations,
 			"0 allocations and 1 reservations"},
-		"of each one": {[]reconciler.Refused{refused(reservation, reconciler.WriteFailed),
-			refused(allocation, reconciler.Changed),
-			refused(allocation, reconciler.AwaitingConfirmation), refused(allocation,
-				reconciler.Paused)}, exitAllocations, "1 allocations and 1 reservations"},
+		"of each one": {[]plan.Refused{refused(reservation, plan.WriteFailed),
+			refused(allocation, plan.Changed),
+			refused(allocation, plan.AwaitingConfirmation), refused(allocation,
+				plan.Paused)}, exitAllocations, "1 allocations and 1 reservations"},
 	} {
 		code, err := exitCode(&reconciler.Result{Refused: c.refused})
 		if code != c.code || (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {

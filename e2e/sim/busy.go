@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 // leaked is an allocation whose sandbox does not exist.
@@ -91,8 +91,8 @@ func (s *Simulation) isAwaited(l leaked) bool {
 	if s.plan.Serve {
 		return it != nil && it.Verdict == judge.Stale
 	}
-	return it != nil && slices.ContainsFunc(s.last.Refused, func(x reconciler.Refused) bool {
-		return x.ID() == it.ID() && x.Why == reconciler.AwaitingConfirmation
+	return it != nil && slices.ContainsFunc(s.last.Refused, func(x plan.Refused) bool {
+		return x.ID() == it.ID() && x.Why == plan.AwaitingConfirmation
 	})
 }
 

@@ -26,7 +26,7 @@ func (s *Simulation) releaseByHand(patience, each int, overrides bool) {
 		return
 	}
 	rec.Leases, rec.BreakerStore, rec.RestoreStore = cluster, cluster.BreakerStore(), cluster.RestoreStore()
-	rec.Options.ByHand, rec.Options.Repair, rec.Options.MaxWait = true, false, 5*time.Minute
+	rec.Options.ByHand, rec.Options.Repair, rec.MaxWait = true, false, 5*time.Minute
 	s.start(func() {
 		chosen, j, err := map[judge.ID]bool{}, (*findings.Assessment)(nil), error(nil)
 		judged := func() bool {

@@ -1,8 +1,8 @@
 package sim
 
 import (
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 // enoughForAll is the number of histories after which everything has surely happened.
@@ -17,9 +17,9 @@ func expected() (all []string) {
 			all = append(all, "row "+id)
 		}
 	}
-	for _, r := range reconciler.Refusals() {
+	for _, r := range plan.Refusals() {
 		// takes more conflicts in a row than a history has; TestAPoolThatAlwaysConflictsGivesUpAndOthersDoNot
-		if r != reconciler.Changed {
+		if r != plan.Changed {
 			all = append(all, "refusal "+string(r))
 		}
 	}

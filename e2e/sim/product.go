@@ -21,6 +21,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/informers"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/serve"
@@ -158,8 +159,8 @@ func (s *Simulation) log() *slog.Logger {
 	return slog.New(slog.DiscardHandler)
 }
 
-func (s *Simulation) options() reconciler.Options {
-	o := reconciler.Options{ConfirmAfter: s.plan.Confirm, Repair: s.plan.Repair, AllowMassRelease: s.massRelease ||
+func (s *Simulation) options() plan.Options {
+	o := plan.Options{ConfirmAfter: s.plan.Confirm, Repair: s.plan.Repair, AllowMassRelease: s.massRelease ||
 		s.plan.EachHour != nil} // an hour of a long day has more leaks than the breaker lets through in so small a cluster
 	o.UnreachableNodeTimeout, o.TrustNetworkStatus = s.plan.Unreachable, s.plan.Trust
 	o.AgentNodes, _ = labels.Parse("kubernetes.io/os=linux")

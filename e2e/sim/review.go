@@ -68,7 +68,7 @@ func (s *Simulation) applyPlan(text []byte, killAfter time.Duration) {
 		return
 	}
 	rec.Leases, rec.BreakerStore, rec.RestoreStore = cluster, cluster.BreakerStore(), cluster.RestoreStore()
-	rec.Options.Repair, rec.Options.ByHand, rec.Options.Only, rec.Options.MaxWait = false, true, f.Allows, 3*time.Minute
+	rec.Options.Repair, rec.Options.ByHand, rec.Options.Only, rec.MaxWait = false, true, f.Allows, 3*time.Minute
 	ctx, cancel := context.WithCancel(s.ctx)
 	if killAfter > 0 {
 		s.after(killAfter, func() {

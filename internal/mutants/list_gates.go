@@ -3,28 +3,28 @@ package main
 // gates decide what may be released when: confirmation, pauses, the breaker, restores.
 func gates() []Mutant {
 	return []Mutant{
-		{Fault: "What is unconfirmed is released at once", Decl: "Known.gatesOf",
+		{Fault: "What is unconfirmed is released at once", Decl: "gatesOf",
 			Tests: "TestPlan_Confirmation",
-			Old:   `opts.confirmAfter(it)); at.After(o.Now) {`, New: `opts.confirmAfter(it)); false && at.After(o.Now) {`},
+			Old:   `o.confirmAfter(it)); at.After(now.Now) {`, New: `o.confirmAfter(it)); false && at.After(now.Now) {`},
 		{Fault: "By hand a report from before an ADD in progress is enough", Decl: "Options.confirmAfter",
 			Tests: "TestPlan_ByHand",
 			Old:   `return facts.MinAbsenceWhilePending`, New: `return 0`},
 		{Fault: "By hand the ADD of a Pending pod has a minute", Decl: "Options.confirmAfter",
 			Tests: "TestPlan_ByHand",
 			Old:   `case !o.ByHand, e != nil &&`, New: `case !o.ByHand, false &&`},
-		{Fault: "The pause of everything is not honoured", Decl: "Known.commonGates",
+		{Fault: "The pause of everything is not honoured", Decl: "commonGates",
 			Tests: "TestPlan_Paused",
 			Old:   `if j.Observation.Paused {`, New: `if false && j.Observation.Paused {`},
-		{Fault: "The pause of a pool is not honoured", Decl: "Known.commonGates",
+		{Fault: "The pause of a pool is not honoured", Decl: "commonGates",
 			Tests: "TestPlan_Paused",
 			Old: `if p.Paused {
 			gates`, New: `if false && p.Paused {
 			gates`},
-		{Fault: "A restore stands against no release", Decl: "Known.commonGates",
+		{Fault: "A restore stands against no release", Decl: "commonGates",
 			Tests: "TestRestore_PausesReleases",
-			Old:   `text := k.Pauses(j); text != "" {`, New: `text := k.Pauses(j); text == "-" {`},
-		{Fault: "The breaker is not asked", Decl: "Reconciler.plan", Tests: "TestBreaker",
-			Old: `text != "" && !r.Options.AllowMassRelease {`, New: `text == "-" && !r.Options.AllowMassRelease {`},
+			Old:   `text := s.Pauses(j); text != "" {`, New: `text := s.Pauses(j); text == "-" {`},
+		{Fault: "The breaker is not asked", Decl: "Make", Tests: "TestBreaker",
+			Old: `why != "" {`, New: `why == "-" {`},
 		{Fault: "An empty list of pods is believed", Decl: "Observation.PodsMissing",
 			Tests: "TestCheck_EmptyListOfPods",
 			Old:   `if !isAllocated || len(o.Pods) > 0 {`, New: `if isAllocated || true {`},
@@ -55,24 +55,19 @@ func gates() []Mutant {
 			Tests: "TestPlan_NodeMissingOwnClock",
 			Old:   `return later(at, missing.orNow(o).deadline(NodeQuarantine, o))`,
 			New:   `return later(at, missing.orNow(o).at.Add(NodeQuarantine))`},
-		{Fault: "The breaker lets all go but one", Decl: "window.breaker", Tests: "TestBreaker",
+		{Fault: "The breaker lets all go but one", Decl: "Window.refusal", Tests: "TestBreaker",
 			Old: `2*n <= total {`, New: `n < total {`},
-		{Fault: "The breaker counts each pass by itself", Decl: "window.breaker",
+		{Fault: "The breaker counts each pass by itself", Decl: "Window.refusal",
 			Tests: "TestBreaker_LastHour",
 			Old: `n += w.total()
 	if`, New: `if`},
-		{Fault: "Releases are not counted before they are made", Decl: "Reconciler.countInWindow",
+		{Fault: "Releases are not counted before they are made", Decl: "Plan.Count",
 			Tests: "TestBreaker_Store",
-			Old: `return w.add(now, n, j.Total)
-	})
-	if err`, New: `return w
-	})
-	if err`},
+			Old:   `return w.Add(p.now, CountUnconfirmed(p.Release), p.total), ""`, New: `return w, ""`},
 		{Fault: "What cannot be counted is released", Decl: "Reconciler.countInWindow",
 			Tests: "TestBreaker_Store",
-			Old:   `text = fmt.Sprintf("cannot count releases for the breaker, so nothing unconfirmed is released: %v", err)`,
-			New:   `_ = err`},
-		{Fault: "A window that cannot be read counts as empty", Decl: "readWindow",
+			Old:   `if err != nil {`, New: `if false && err != nil {`},
+		{Fault: "A window that cannot be read counts as empty", Decl: "ReadWindow",
 			Tests: "TestBreaker_Store",
 			Old:   `return nil, fmt.Errorf(`, New: `return nil, nil; _ = fmt.Errorf(`},
 		{Fault: "An object whose version runs backwards is no restore", Decl: "State.Detect",
@@ -115,9 +110,9 @@ func gates() []Mutant {
 			Decl: "State.merge", Tests: "TestShareLost",
 			Old: `case (s.last.IsSettled || !isFirst) && s.last.At.Sub(kept.At) > SameRestoreWithin:`,
 			New: `case s.last.IsSettled || !isFirst:`},
-		{Fault: "A dry run confirms what it has", Decl: "Known.gatesOf", Tests: "TestPlan_Confirmation",
+		{Fault: "A dry run confirms what it has", Decl: "gatesOf", Tests: "TestPlan_Confirmation",
 			Old: `if it.Proven {
-		return gates`, New: `if it.Proven || opts.DryRun {
+		return gates`, New: `if it.Proven || o.DryRun {
 		return gates`},
 	}
 }

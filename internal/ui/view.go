@@ -17,6 +17,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
@@ -34,7 +35,7 @@ type View struct {
 	// Status returns the lines of status.
 	Status func(context.Context) []view.StatusLine
 	// Breaker returns what the breaker counts; nil for a snapshot.
-	Breaker func(context.Context) (reconciler.BreakerState, error)
+	Breaker func(context.Context) (plan.BreakerState, error)
 	// History returns all records; nil for a snapshot.
 	History func(context.Context) ([]audit.Line, error)
 
@@ -153,7 +154,7 @@ func (v *View) explain(ctx context.Context, text string) (*Printed, error) {
 	if err != nil {
 		return nil, problem{http.StatusBadRequest, err.Error()}
 	}
-	var recent reconciler.BreakerState
+	var recent plan.BreakerState
 	if v.Breaker != nil {
 		if recent, err = v.Breaker(ctx); err != nil {
 			return nil, problem{http.StatusBadGateway, fmt.Sprintf("the breaker's count could not be read: %v", err)}

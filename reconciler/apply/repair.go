@@ -18,7 +18,7 @@ type Repair struct {
 	First      time.Time // when the finding was found first
 	IsDue      bool      // it has stood for long enough
 	IsFollowUp bool      // the reservation of an allocation that was repaired
-	HasNoPod   bool      // no pod in the API asks for the allocation, see findings.UnrequestedRepairs
+	HasNoPod   bool      // no pod in the API asks for the allocation, see plan.UnrequestedRepairs
 	IsWatched  bool      // it was found in watch caches, so that the second check reads its pod
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 func TestUnrecorded(t *testing.T) {
@@ -292,7 +293,7 @@ func TestAnAddressOfAPoolThatIsNotThereIsUnrecorded(t *testing.T) {
 	})
 	t.Run("it is bounded as that of any other pool is", func(t *testing.T) {
 		o := Observe(red, here, worker, Node("worker-2"), FreshReport("worker-2"), runs)
-		if why := findings.RepairLimit(Judged(o, facts.Policy{}).Facts(), findings.NodePool{Node: "worker-1",
+		if why := plan.RepairLimit(Judged(o, facts.Policy{}).Facts(), plan.NodePool{Node: "worker-1",
 			Pool: "kube-system/10.0.0.0-24"}, false, 128, 100, 128); why == "" {
 			t.Error("one node may fill more than half of it")
 		}

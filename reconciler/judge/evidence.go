@@ -47,7 +47,7 @@ type Evidence struct {
 	Detached bool `json:"detached,omitempty"`
 	// HasContradictingReport: an expired report, renewed after the containers ended, has the sandbox running.
 	HasContradictingReport bool `json:"contradictingReport,omitempty"`
-	Recent                 bool `json:"recent,omitempty"`   // a reservation younger than AddTimeLimit
+	Recent                 bool `json:"recent,omitempty"`   // a reservation younger than 2 minutes
 	Deleting               bool `json:"deleting,omitempty"` // a reservation that is being deleted
 	// NetworkComplete: a fresh report of the Pending pod's node lists a READY sandbox of the pod with all of its
 	// addresses, and no sandbox of the pod may carry the item's address.

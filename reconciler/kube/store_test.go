@@ -11,7 +11,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
@@ -88,7 +88,7 @@ func TestStateStore(t *testing.T) {
 				t.Error("a failed read counts as an empty store")
 				return "", nil
 			})
-			if err == nil || errors.Is(err, reconciler.ErrForbidden) != forbidden {
+			if err == nil || errors.Is(err, apply.ErrForbidden) != forbidden {
 				t.Errorf("answered with %d: %v", code, err)
 			}
 		})

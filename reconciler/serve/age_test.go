@@ -14,6 +14,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 func recorderOf(registry *prometheus.Registry) *Recorder {
@@ -110,7 +111,7 @@ func releases(t *testing.T, m *Metrics, proof string, within float64) (n, all ui
 
 func TestMetrics_ReleaseDelay(t *testing.T) {
 	c := newCluster()
-	serving(t, c, reconciler.Options{ConfirmAfter: 15 * time.Minute}, func(t *testing.T, s *Server) {
+	serving(t, c, plan.Options{ConfirmAfter: 15 * time.Minute}, func(t *testing.T, s *Server) {
 		count := func(what, proof string, within float64, wantIn, wantAll uint64) {
 			t.Helper()
 			if in, all := releases(t, s.Recorder.Metrics, proof, within); in != wantIn || all != wantAll {

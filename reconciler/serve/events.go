@@ -25,6 +25,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
@@ -52,7 +53,7 @@ func (e *Events) released(it *judge.Item) {
 		it.Text(), network(it), it.Reason, it.RuleID())
 }
 
-func (e *Events) failed(x reconciler.Refused) {
+func (e *Events) failed(x plan.Refused) {
 	e.Eventf(subjectOf(x.Item), corev1.EventTypeWarning, reasonFailed,
 		"failed to garbage collect addresses for pod %s: %s of network %s: %s: %s",
 		x.PodRef(), x.Text(), network(x.Item), x.Why, x.Detail)
@@ -132,9 +133,9 @@ func (r *Recorder) poolFull(out *reconciler.Result, pools *usage.Pools) {
 	for _, it := range out.Released {
 		released.Insert(it.Object())
 	}
-	next, why := map[string]time.Time{}, map[string]reconciler.Refusal{}
+	next, why := map[string]time.Time{}, map[string]plan.Refusal{}
 	for _, x := range out.Refused {
-		next[x.Object()] = reconciler.EarliestNonZero(next[x.Object()], x.At())
+		next[x.Object()] = plan.EarliestNonZero(next[x.Object()], x.At())
 		why[x.Object()] = x.Main().Why
 	}
 	type waiting struct {
@@ -165,7 +166,7 @@ func (r *Recorder) poolFull(out *reconciler.Result, pools *usage.Pools) {
 
 // fullText says whether waiting helps. next is when the first Stale item may be released, zero if unknown. why is why
 // the pass has not released one of them.
-func fullText(p *usage.Pool, next time.Time, why reconciler.Refusal, now time.Time) string {
+func fullText(p *usage.Pool, next time.Time, why plan.Refusal, now time.Time) string {
 	text := fmt.Sprintf("Pool %s is full: ", p.RangeText)
 	switch p.Stale {
 	case 0:

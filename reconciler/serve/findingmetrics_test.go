@@ -22,6 +22,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
@@ -124,28 +125,28 @@ func TestMetrics_MostRetried(t *testing.T) {
 	gone := func(key string) Allocation { return Alloc(key, "default/gone", "box-"+key, "net1") }
 	j := resultOf(Pod("bystander"), Pool("10.0.0.0-29", "10.0.0.0/29", gone("1"), gone("2"))).Assessment
 	one, two := j.Allocations[0], j.Allocations[1]
-	refused := func(why reconciler.Refusal, items ...*judge.Item) *reconciler.Result {
+	refused := func(why plan.Refusal, items ...*judge.Item) *reconciler.Result {
 		out := &reconciler.Result{Assessment: j}
 		for _, it := range items {
-			out.Refused = append(out.Refused, reconciler.Refused{Item: it, Gate: reconciler.Gate{Why: why}})
+			out.Refused = append(out.Refused, plan.Refused{Item: it, Gate: plan.Gate{Why: why}})
 		}
 		return out
 	}
-	released := refused(reconciler.Changed, two)
+	released := refused(plan.Changed, two)
 	released.Released = []*judge.Item{one}
 	m := NewMetrics(prometheus.NewRegistry())
 	for i, c := range []struct {
 		out  *reconciler.Result
 		want float64
 	}{
-		{refused(reconciler.AwaitingConfirmation, one, two), 0},
-		{refused(reconciler.LeaseBusy, one), 1},
-		{refused(reconciler.WriteFailed, one, two), 2},
-		{refused(reconciler.Breaker, two), 2},
-		{refused(reconciler.NoLease, one), 3},
+		{refused(plan.AwaitingConfirmation, one, two), 0},
+		{refused(plan.LeaseBusy, one), 1},
+		{refused(plan.WriteFailed, one, two), 2},
+		{refused(plan.Breaker, two), 2},
+		{refused(plan.NoLease, one), 3},
 		{released, 2},
 		{resultOf(Pod("bystander")), 0},
-		{refused(reconciler.Changed, one), 1},
+		{refused(plan.Changed, one), 1},
 	} {
 		update(m, c.out)
 		if got := gaugeOf(t, m, "most_retried_attempts"); got != c.want {
@@ -182,7 +183,7 @@ func TestMetrics_Cardinality(t *testing.T) {
 	for _, kind := range findings.Kinds() {
 		m.repaired.WithLabelValues(string(kind))
 	}
-	for _, why := range reconciler.Refusals() {
+	for _, why := range plan.Refusals() {
 		m.refused.WithLabelValues(string(why))
 		m.unrepaired.WithLabelValues(string(why))
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/restore/restoretest"
 )
 
@@ -26,7 +26,7 @@ func guards(t *testing.T, w *restoretest.Cluster, c *cluster, s *Server) {
 
 func TestServer_FullPassesUnderTheFence(t *testing.T) {
 	c, w := newCluster(), restoretest.NewCluster()
-	serving(t, c, reconciler.Options{}, func(t *testing.T, s *Server) {
+	serving(t, c, plan.Options{}, func(t *testing.T, s *Server) {
 		guards(t, w, c, s)
 		c.down = errors.New("ippools are not served yet")
 		w.RestoreEtcd()
@@ -51,7 +51,7 @@ func TestServer_NewLeaderReportsTheRestore(t *testing.T) {
 	for name, isFenced := range map[string]bool{"that it has detected": true, "of an earlier process": false} {
 		t.Run(name, func(t *testing.T) {
 			c, w := newCluster(), restoretest.NewCluster()
-			serving(t, c, reconciler.Options{}, func(t *testing.T, s *Server) {
+			serving(t, c, plan.Options{}, func(t *testing.T, s *Server) {
 				guards(t, w, c, s)
 				s.hasPassed = false // it rests
 				r := restoretest.Report("worker-1", time.Time{})
@@ -80,7 +80,7 @@ func TestServer_AgentReportsRestore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c, w := newCluster(), restoretest.NewCluster()
 			c.pools["10.1.0.0-24"] = aPool("10.1.0.0-24", "10.1.0.0/24")
-			serving(t, c, reconciler.Options{}, func(t *testing.T, s *Server) {
+			serving(t, c, plan.Options{}, func(t *testing.T, s *Server) {
 				guards(t, w, c, s)
 				c.sleep(2 * time.Hour)
 				r := restoretest.Report("worker-1", time.Time{})

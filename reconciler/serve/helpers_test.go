@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,7 +25,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
@@ -189,19 +191,19 @@ func aPool(name, cidr string, podRefs ...string) *ippool.Pool {
 }
 
 // serving runs a server in a bubble, and the test after the first full pass.
-func serving(t *testing.T, c *cluster, opts reconciler.Options, test func(t *testing.T, s *Server)) {
+func serving(t *testing.T, c *cluster, opts plan.Options, test func(t *testing.T, s *Server)) {
 	t.Helper()
 	servingAt(t, "0 0 1 1 *", c, opts, test)
 }
 
-func servingAt(t *testing.T, cron string, c *cluster, opts reconciler.Options, test func(t *testing.T, s *Server)) {
+func servingAt(t *testing.T, cron string, c *cluster, opts plan.Options, test func(t *testing.T, s *Server)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
-		opts.PodsComplete = true // most clusters have no pods
 		full := &reconciler.Reconciler{
 			Source: view{c, true}, Leases: c, BreakerStore: c, Options: opts, Clock: clock.RealClock{}, Log: log,
 			Jitter: func(d time.Duration) time.Duration { return d }, Process: &reconciler.Process{},
+			PodsComplete: true, // most clusters have no pods
 		}
 		quick := *full
 		quick.Source = view{c, false}

@@ -12,6 +12,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
@@ -83,9 +84,9 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	}
 	registry.MustRegister(prometheus.CollectorFunc(m.collect))
 	// increase() ignores the first event of a counter that did not exist before it.
-	m.refused.WithLabelValues(string(reconciler.AwaitingConfirmation))
-	for _, why := range []reconciler.Refusal{reconciler.Paused, reconciler.EtcdRestored, reconciler.Breaker,
-		reconciler.Changed, reconciler.LeaseBusy, reconciler.NoLease, reconciler.WriteFailed} {
+	m.refused.WithLabelValues(string(plan.AwaitingConfirmation))
+	for _, why := range []plan.Refusal{plan.Paused, plan.EtcdRestored, plan.Breaker,
+		plan.Changed, plan.LeaseBusy, plan.NoLease, plan.WriteFailed} {
 		m.refused.WithLabelValues(string(why))
 		m.unrepaired.WithLabelValues(string(why))
 	}
@@ -177,8 +178,8 @@ func (m *Metrics) update(out *reconciler.Result, held map[judge.Reason]time.Time
 		g.set(pending, 0)
 	}
 	g.set(observed, seconds(time.Now()))
-	isWithheld := func(x reconciler.Unrepaired) bool { return x.Why == reconciler.Breaker }
-	g.set(breaker, oneIf(hasRefused(out, reconciler.Breaker)), "release")
+	isWithheld := func(x plan.Unrepaired) bool { return x.Why == plan.Breaker }
+	g.set(breaker, oneIf(hasRefused(out, plan.Breaker)), "release")
 	g.set(breaker, oneIf(slices.ContainsFunc(out.Unrepaired, isWithheld)), "repair")
 	g.set(paused, oneIf(out.Observation.Paused))
 	for _, p := range pools.All {
@@ -261,7 +262,7 @@ func (g *gauges) setFindings(out *reconciler.Result) {
 }
 
 // mostRetried counts the passes that could not release an item, while it is stale, and returns the maximum.
-func (m *Metrics) mostRetried(stale []*judge.Item, refused []reconciler.Refused) (most int) {
+func (m *Metrics) mostRetried(stale []*judge.Item, refused []plan.Refused) (most int) {
 	failed, attempts := map[judge.ID]int{}, map[judge.ID]int{}
 	for _, x := range refused {
 		if x.Why.IsFailure() {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
 )
@@ -53,7 +54,7 @@ func TestMetrics_LastObservation(t *testing.T) {
 	for _, noCaches := range []bool{false, true} {
 		c := newCluster()
 		c.noCaches = noCaches
-		serving(t, c, reconciler.Options{}, func(t *testing.T, s *Server) {
+		serving(t, c, plan.Options{}, func(t *testing.T, s *Server) {
 			age := func() time.Duration {
 				return time.Since(time.Unix(int64(gaugeOf(t, s.Recorder.Metrics, "last_observation_timestamp_seconds")), 0))
 			}
@@ -80,9 +81,9 @@ func TestMetrics_LastObservation(t *testing.T) {
 
 func TestMetrics_Breaker(t *testing.T) {
 	j := resultOf(Pod("bystander"), Pool("10.0.0.0-29", "10.0.0.0/29", Alloc("1", "default/x", "b1", "net1"))).Assessment
-	refused := func(why reconciler.Refusal) *reconciler.Result {
-		x := reconciler.Refused{Item: j.Allocations[0], Gate: reconciler.Gate{Why: why}}
-		return &reconciler.Result{Assessment: j, Refused: []reconciler.Refused{x}}
+	refused := func(why plan.Refusal) *reconciler.Result {
+		x := plan.Refused{Item: j.Allocations[0], Gate: plan.Gate{Why: why}}
+		return &reconciler.Result{Assessment: j, Refused: []plan.Refused{x}}
 	}
 	registry := prometheus.NewRegistry()
 	m := NewMetrics(registry)
@@ -90,9 +91,9 @@ func TestMetrics_Breaker(t *testing.T) {
 		out             *reconciler.Result
 		release, repair float64
 	}{
-		{refused(reconciler.Breaker), 1, 0},
-		{&reconciler.Result{Assessment: j, Unrepaired: []reconciler.Unrepaired{{Why: reconciler.Breaker}}}, 0, 1},
-		{refused(reconciler.LeaseBusy), 0, 0},
+		{refused(plan.Breaker), 1, 0},
+		{&reconciler.Result{Assessment: j, Unrepaired: []plan.Unrepaired{{Why: plan.Breaker}}}, 0, 1},
+		{refused(plan.LeaseBusy), 0, 0},
 	} {
 		update(m, c.out)
 		found := series(t, registry, "breaker")

@@ -10,6 +10,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/informers"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
 
@@ -107,25 +108,25 @@ func (s *Server) makeCachePass(ctx context.Context) {
 func (s *Server) plan(ctx context.Context, out *reconciler.Result, until, start time.Time) {
 	s.backOff(out, start)
 	now := out.Observation.Now
-	if until.IsZero() && hasRefused(out, reconciler.AwaitingConfirmation) {
+	if until.IsZero() && hasRefused(out, plan.AwaitingConfirmation) {
 		until = now.Add(time.Second) // refused by the second check, which sets no time
 	}
 	if s.CollectReports != nil {
-		until = reconciler.EarliestNonZero(until, s.CollectReports(ctx, out))
+		until = plan.EarliestNonZero(until, s.CollectReports(ctx, out))
 	}
 	pass, maxPause, minPause := fullPass, observeEvery, maxRetry
 	if s.Caches.Synced() {
 		pass, maxPause, minPause = cachePass, judgeEvery, 0
-		until = reconciler.EarliestNonZero(until, out.Recheck)
+		until = plan.EarliestNonZero(until, out.Recheck)
 	}
-	until = reconciler.EarliestNonZero(until, now.Add(maxPause))
+	until = plan.EarliestNonZero(until, now.Add(maxPause))
 	wait := max(until.Sub(now), 0) + time.Second // the API server's time has a resolution of seconds
 	s.Requests.AddAfter(pass, max(wait, minPause))
 	s.handleRestore(out)
 }
 
-func hasRefused(out *reconciler.Result, why reconciler.Refusal) bool {
-	return slices.ContainsFunc(out.Refused, func(x reconciler.Refused) bool { return x.Why == why })
+func hasRefused(out *reconciler.Result, why plan.Refusal) bool {
+	return slices.ContainsFunc(out.Refused, func(x plan.Refused) bool { return x.Why == why })
 }
 
 // backOff delays the next try of failed writes, for longer after each pass that has tried them.
@@ -156,7 +157,7 @@ func (s *Server) handleRestore(out *reconciler.Result) {
 	isKnown := !when.After(s.lastRestore.Add(restore.SameRestoreWithin))
 	if !s.hasPassed {
 		isFenced := s.Guard != nil && s.Guard.IsFenced() // this process has detected it, too
-		isKnown = isKnown || !isFenced && !hasRefused(out, reconciler.EtcdRestored)
+		isKnown = isKnown || !isFenced && !hasRefused(out, plan.EtcdRestored)
 	}
 	s.hasPassed = true
 	if when.After(s.lastRestore) {

@@ -16,6 +16,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/informers"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
@@ -161,7 +162,7 @@ func (r *Recorder) recordHeld(out *reconciler.Result) map[judge.Reason]time.Time
 				r.Log.Info("Held", append(it.Attrs(), "age", it.Age(out.Observation.Now))...)
 			}
 			held[it.ID()] = h
-			oldest[it.Reason] = reconciler.EarliestNonZero(oldest[it.Reason], h.since)
+			oldest[it.Reason] = plan.EarliestNonZero(oldest[it.Reason], h.since)
 		}
 	}
 	r.held = held
@@ -170,7 +171,7 @@ func (r *Recorder) recordHeld(out *reconciler.Result) map[judge.Reason]time.Time
 
 func (r *Recorder) recordRefused(out *reconciler.Result) {
 	for _, x := range out.Refused {
-		if x.Why == reconciler.Breaker && r.isNew("MassReleaseRefused") {
+		if x.Why == plan.Breaker && r.isNew("MassReleaseRefused") {
 			r.Log.Error("Refused a mass release", "detail", x.Detail)
 			r.Events.aboutSelf("MassReleaseRefused", x.Detail)
 		}
@@ -180,11 +181,11 @@ func (r *Recorder) recordRefused(out *reconciler.Result) {
 	}
 }
 
-func (r *Recorder) recordRefusal(x reconciler.Refused) {
+func (r *Recorder) recordRefusal(x plan.Refused) {
 	r.Metrics.refused.WithLabelValues(string(x.Why)).Inc()
 	attrs := append(x.Attrs(), "refusal", x.Why, "detail", x.Detail)
 	switch x.Why {
-	case reconciler.AwaitingConfirmation, reconciler.Breaker, reconciler.EtcdRestored, reconciler.Paused:
+	case plan.AwaitingConfirmation, plan.Breaker, plan.EtcdRestored, plan.Paused:
 		r.Log.Debug("Not released", attrs...)
 		return
 	}
@@ -235,7 +236,7 @@ func (r *Recorder) recordUnrepaired(out *reconciler.Result) {
 		if r.isNew("unrepaired", u.Why, u.Kind, u.Pool, u.IP, u.ContainerIDs) {
 			r.Metrics.unrepaired.WithLabelValues(string(u.Why)).Inc()
 		}
-		if u.Why == reconciler.Breaker {
+		if u.Why == plan.Breaker {
 			refused[u.Detail]++
 		}
 	}

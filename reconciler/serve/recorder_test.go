@@ -10,15 +10,17 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/informers"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 func newRecorder(log *strings.Builder) *Recorder {
@@ -37,7 +39,7 @@ func passOver(t *testing.T, process *reconciler.Process, pools ...*ippool.Pool) 
 	}
 	r := &reconciler.Reconciler{Source: view{c, true}, Leases: c, Clock: clock.RealClock{},
 		Log: slog.New(slog.DiscardHandler), Process: process,
-		Options: reconciler.Options{ConfirmAfter: time.Hour, PodsComplete: true}}
+		Options: plan.Options{ConfirmAfter: time.Hour}, PodsComplete: true}
 	out, _, err := r.Pass(context.Background(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -151,11 +153,11 @@ func TestRecorder_MassRepair(t *testing.T) {
 	out := passOver(t, &reconciler.Process{})
 	for _, ip := range []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"} {
 		f := findings.Finding{Kind: findings.Unrecorded, IP: ip, Pool: "kube-system/p"}
-		u := reconciler.Unrepaired{Finding: f, Why: reconciler.Breaker, Detail: "too many of worker-1"}
+		u := plan.Unrepaired{Finding: f, Why: plan.Breaker, Detail: "too many of worker-1"}
 		out.Unrepaired = append(out.Unrepaired, u)
 	}
 	count := func() float64 {
-		return valueOf(t, recorder.Metrics.unrepaired.WithLabelValues(string(reconciler.Breaker)))
+		return valueOf(t, recorder.Metrics.unrepaired.WithLabelValues(string(plan.Breaker)))
 	}
 	for range 3 {
 		recorder.record(out)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 // missingFor is how long a Node must be missing before its report is deleted: it may join again.
@@ -43,7 +44,7 @@ func (s *ReportGC) Collect(ctx context.Context, out *reconciler.Result) (next ti
 		}
 		missing[r.Name] = since
 		if due := since.Add(missingFor); due.After(o.Now) {
-			next = reconciler.EarliestNonZero(next, due)
+			next = plan.EarliestNonZero(next, due)
 			continue
 		}
 		if out.Needs(r) {

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 func TestRequests_ChangeDuringAPass(t *testing.T) {
@@ -24,7 +24,7 @@ func TestRequests_ChangeDuringAPass(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster()
-			serving(t, c, reconciler.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
+			serving(t, c, plan.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
 				during(c, s)
 				for wait := settleFor / 2; wait < 4*time.Second; wait *= 2 {
 					c.sleep(wait)
@@ -45,7 +45,7 @@ func TestRequests_ChangeDuringAPass(t *testing.T) {
 
 // large runs a test on a cluster whose cache passes take a second. The first has ended, so the next may start in four
 // seconds.
-func large(t *testing.T, opts reconciler.Options, test func(t *testing.T, c *cluster, s *Server)) {
+func large(t *testing.T, opts plan.Options, test func(t *testing.T, c *cluster, s *Server)) {
 	c := newCluster()
 	c.large = time.Second
 	for i := range 20 {
@@ -64,7 +64,7 @@ func large(t *testing.T, opts reconciler.Options, test func(t *testing.T, c *clu
 }
 
 func TestRest_ContinuousChanges(t *testing.T) {
-	large(t, reconciler.Options{}, func(t *testing.T, c *cluster, s *Server) {
+	large(t, plan.Options{}, func(t *testing.T, c *cluster, s *Server) {
 		for range 1000 {
 			s.Requests.CachePass()
 			c.sleep(100 * time.Millisecond)
@@ -76,7 +76,7 @@ func TestRest_ContinuousChanges(t *testing.T) {
 }
 
 func TestRest_FullPassDoesNotWait(t *testing.T) {
-	large(t, reconciler.Options{}, func(t *testing.T, c *cluster, s *Server) {
+	large(t, plan.Options{}, func(t *testing.T, c *cluster, s *Server) {
 		s.Requests.FullPass()
 		c.sleep(2 * settleFor)
 		if len(c.passes) != 2 {
@@ -99,7 +99,7 @@ func (b busy) Hold(context.Context, string, []string, apply.Work) error {
 
 func TestBackOff_PoolThatChangesAllTheTime(t *testing.T) {
 	c := newCluster()
-	serving(t, c, reconciler.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
+	serving(t, c, plan.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
 		var holds []time.Time
 		s.Quick.Leases = busy{c, &holds}
 		var refs []string
@@ -109,7 +109,7 @@ func TestBackOff_PoolThatChangesAllTheTime(t *testing.T) {
 			s.Requests.CachePass()
 			c.sleep(500 * time.Millisecond)
 		}
-		refused := valueOf(t, s.Recorder.Metrics.refused.WithLabelValues(string(reconciler.LeaseBusy)))
+		refused := valueOf(t, s.Recorder.Metrics.refused.WithLabelValues(string(plan.LeaseBusy)))
 		if len(holds) > 5 || refused == 0 {
 			t.Errorf("tried the Lease %d times in 7 s for one pool, %v refusals", len(holds), refused)
 		}
@@ -121,7 +121,7 @@ func TestRestore_DetectedByTheSecondCheck(t *testing.T) {
 	c := newCluster()
 	c.revision = 100
 	c.pools["10.1.0.0-24"] = aPool("10.1.0.0-24", "10.1.0.0/24")
-	serving(t, c, reconciler.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
+	serving(t, c, plan.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
 		c.revision = 50
 		c.has("10.1.0.0-24", "10.1.0.0/24")
 		s.Requests.CachePass()

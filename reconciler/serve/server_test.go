@@ -11,6 +11,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/informers"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/restore/restoretest"
 )
 
@@ -20,7 +21,7 @@ func newCluster() *cluster {
 
 func TestServer_BurstOfChanges(t *testing.T) {
 	c := newCluster()
-	serving(t, c, reconciler.Options{}, func(t *testing.T, s *Server) {
+	serving(t, c, plan.Options{}, func(t *testing.T, s *Server) {
 		c.has("10.1.0.0-24", "10.1.0.0/24")
 		for range 1000 {
 			s.Requests.CachePass()
@@ -40,7 +41,7 @@ func TestServer_QuietDay(t *testing.T) {
 	for _, name := range []string{"worker-1", "worker-2"} {
 		c.reports = append(c.reports, restoretest.Report(name, time.Time{}))
 	}
-	serving(t, c, reconciler.Options{}, func(t *testing.T, s *Server) {
+	serving(t, c, plan.Options{}, func(t *testing.T, s *Server) {
 		for range 24 * 60 * 3 { // agents renew their Leases
 			time.Sleep(20 * time.Second)
 			c.mu.Lock()
@@ -60,7 +61,7 @@ func TestServer_QuietDay(t *testing.T) {
 
 func TestServer_Confirmation(t *testing.T) {
 	c := newCluster()
-	serving(t, c, reconciler.Options{ConfirmAfter: 2 * time.Minute}, func(t *testing.T, s *Server) {
+	serving(t, c, plan.Options{ConfirmAfter: 2 * time.Minute}, func(t *testing.T, s *Server) {
 		c.has("10.1.0.0-24", "10.1.0.0/24")
 		s.Requests.CachePass()
 		start := time.Now()
@@ -79,7 +80,7 @@ func TestServer_Confirmation(t *testing.T) {
 
 func TestServer_FailedWritesWait(t *testing.T) {
 	c := newCluster()
-	serving(t, c, reconciler.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
+	serving(t, c, plan.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
 		c.fails["10.1.0.0-24"] = errors.New("an error on the server")
 		c.has("10.1.0.0-24", "10.1.0.0/24")
 		start := time.Now()
@@ -121,7 +122,7 @@ func TestServer_FailedWritesWait(t *testing.T) {
 func TestServer_RequestDuringAFullPass(t *testing.T) {
 	c := newCluster()
 	c.slow = 30 * time.Second
-	serving(t, c, reconciler.Options{}, func(t *testing.T, s *Server) {
+	serving(t, c, plan.Options{}, func(t *testing.T, s *Server) {
 		start := time.Now()
 		s.Requests.FullPass()
 		c.sleep(5 * time.Second)
@@ -140,7 +141,7 @@ func TestServer_RequestDuringAFullPass(t *testing.T) {
 func TestServer_PassesLongerThanTheirPeriod(t *testing.T) {
 	c := newCluster()
 	c.slow = 7 * time.Second
-	servingAt(t, "@every 2s", c, reconciler.Options{}, func(t *testing.T, s *Server) {
+	servingAt(t, "@every 2s", c, plan.Options{}, func(t *testing.T, s *Server) {
 		c.sleep(5 * time.Minute)
 		if n := len(c.passes); n < 20 || n > 45 {
 			t.Errorf("%d full passes", n)
@@ -155,7 +156,7 @@ func TestServer_PassesLongerThanTheirPeriod(t *testing.T) {
 
 func TestServer_UnverifiedCaches(t *testing.T) {
 	c := newCluster()
-	serving(t, c, reconciler.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
+	serving(t, c, plan.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
 		c.unverified = fmt.Errorf("%w: a watch is closed", informers.ErrCacheUnverified)
 		start := time.Now()
 		for time.Since(start) < 10*time.Minute { // continuous changes
@@ -193,7 +194,7 @@ func TestServer_PolledKind(t *testing.T) {
 	for slow, every := range map[time.Duration]time.Duration{0: pollEvery, 20 * time.Second: 100 * time.Second,
 		2 * time.Minute: 2*time.Minute + maxPollRest} {
 		c := newCluster()
-		serving(t, c, reconciler.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
+		serving(t, c, plan.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
 			c.unverified = fmt.Errorf("%w: %w nodes", informers.ErrCacheUnverified, informers.ErrPolled)
 			c.slow = slow
 			s.Requests.CachePass()
@@ -214,7 +215,7 @@ func TestServer_PolledKind(t *testing.T) {
 			}
 		})
 		c = newCluster()
-		serving(t, c, reconciler.Options{}, func(t *testing.T, s *Server) {
+		serving(t, c, plan.Options{}, func(t *testing.T, s *Server) {
 			c.unverified = fmt.Errorf("%w: %w nodes", informers.ErrCacheUnverified, informers.ErrPolled)
 			c.sleep(20 * time.Minute) // without a change
 			if n := len(c.passes); n < 18 {
@@ -226,7 +227,7 @@ func TestServer_PolledKind(t *testing.T) {
 
 func TestServer_ConfirmationWithoutCaches(t *testing.T) {
 	c := newCluster()
-	serving(t, c, reconciler.Options{ConfirmAfter: time.Minute}, func(t *testing.T, s *Server) {
+	serving(t, c, plan.Options{ConfirmAfter: time.Minute}, func(t *testing.T, s *Server) {
 		c.has("10.1.0.0-24", "10.1.0.0/24")
 		s.Requests.CachePass()
 		c.sleep(time.Second)
@@ -242,7 +243,7 @@ func TestServer_ConfirmationWithoutCaches(t *testing.T) {
 func TestServer_FullPassesRestWithoutCaches(t *testing.T) {
 	c := newCluster()
 	c.noCaches = true
-	serving(t, c, reconciler.Options{ConfirmAfter: 5 * time.Second}, func(t *testing.T, s *Server) {
+	serving(t, c, plan.Options{ConfirmAfter: 5 * time.Second}, func(t *testing.T, s *Server) {
 		for i := range 10 { // each is confirmed after five seconds
 			c.has(fmt.Sprintf("10.1.%d.0-24", i), fmt.Sprintf("10.1.%d.0/24", i))
 			c.sleep(time.Minute)
@@ -256,7 +257,7 @@ func TestServer_FullPassesRestWithoutCaches(t *testing.T) {
 
 func TestServer_UnreachableCluster(t *testing.T) {
 	c := newCluster()
-	serving(t, c, reconciler.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
+	serving(t, c, plan.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
 		c.down, c.unverified = errors.New("unreachable"), informers.ErrCacheUnverified
 		start := time.Now()
 		s.Requests.CachePass()
@@ -283,7 +284,7 @@ func TestServer_UnreachableCluster(t *testing.T) {
 // OnPass receives each pass once, and why one has failed. AfterFullPass follows full passes alone.
 func TestServer_OnPassReceivesEachPass(t *testing.T) {
 	c := newCluster()
-	serving(t, c, reconciler.Options{}, func(t *testing.T, s *Server) {
+	serving(t, c, plan.Options{}, func(t *testing.T, s *Server) {
 		results, failures, full := 0, 0, 0
 		s.AfterFullPass = func() { full++ }
 		s.OnPass = func(out *reconciler.Result, err error) {
@@ -319,7 +320,7 @@ func TestServer_OnPassReceivesEachPass(t *testing.T) {
 // A cache pass may be the first that knows of a restore, and only a full pass settles it.
 func TestServer_RestoreInACachePass(t *testing.T) {
 	c := newCluster()
-	serving(t, c, reconciler.Options{}, func(t *testing.T, s *Server) {
+	serving(t, c, plan.Options{}, func(t *testing.T, s *Server) {
 		noted := restoretest.Report("worker-1", time.Time{})
 		noted.RestoreDetectedAt = time.Now()
 		c.mu.Lock()

@@ -20,8 +20,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 // waitingRecorder records the Events on waiting pods as "<pod> <pool>: <message>".
@@ -62,13 +62,13 @@ func TestPoolFull_SaysWhetherWaitingHelps(t *testing.T) {
 	}
 	first := Pod("web-1", Carrying("10.0.0.1"))
 	live := All(first, Pod("web-2", Carrying("10.0.0.2")))
-	at := func(m int) reconciler.Gate {
-		return reconciler.Gate{Why: reconciler.AwaitingConfirmation, At: Now.Add(time.Duration(m) * time.Minute)}
+	at := func(m int) plan.Gate {
+		return plan.Gate{Why: plan.AwaitingConfirmation, At: Now.Add(time.Duration(m) * time.Minute)}
 	}
-	paused := reconciler.Gate{Why: reconciler.Paused}
+	paused := plan.Gate{Why: plan.Paused}
 	for _, c := range []struct {
 		says, want string
-		gates      [][]reconciler.Gate // of the Stale items; none for a released one
+		gates      [][]plan.Gate // of the Stale items; none for a released one
 		parts      []Part
 	}{
 		{"nothing is stale", "nothing is stale: widen the range", nil,
@@ -76,16 +76,16 @@ func TestPoolFull_SaysWhetherWaitingHelps(t *testing.T) {
 		{"one is held", "nothing is stale, 1 held ('ip-reconcile check --pool kube-system/10.0.0.0-30' shows why): " +
 			"widen the range", nil, []Part{live, pool("default/web-1", "no podref"), asking("p", time.Minute)}},
 		{"two are stale", "2 addresses are stale, the next is released at 10:04:00 UTC if every pass agrees",
-			[][]reconciler.Gate{{at(9)}, {at(4)}}, []Part{pool("default/x", "default/y"), asking("p", time.Minute)}},
+			[][]plan.Gate{{at(9)}, {at(4)}}, []Part{pool("default/x", "default/y"), asking("p", time.Minute)}},
 		{"one is stale for days", "1 address is stale, the next is released at 2026-11-22 10:00:00 UTC if every pass agrees",
-			[][]reconciler.Gate{{at(48 * 60)}}, []Part{first, pool("default/web-1", "default/x"), asking("p", time.Minute)}},
+			[][]plan.Gate{{at(48 * 60)}}, []Part{first, pool("default/web-1", "default/x"), asking("p", time.Minute)}},
 		{"one is stale and awaits nothing that ends by itself", "1 address is stale and not released: Paused",
-			[][]reconciler.Gate{{at(9), paused}}, []Part{first, pool("default/web-1", "default/x"), asking("p", time.Minute)}},
+			[][]plan.Gate{{at(9), paused}}, []Part{first, pool("default/web-1", "default/x"), asking("p", time.Minute)}},
 		{"one of two is paused", "2 addresses are stale, the next is released at 10:09:00 UTC if every pass agrees",
-			[][]reconciler.Gate{{at(9)}, {at(4), paused}}, []Part{pool("default/x", "default/y"), asking("p", time.Minute)}},
-		{"its write failed in an earlier pass", "1 address is stale", [][]reconciler.Gate{nil},
+			[][]plan.Gate{{at(9)}, {at(4), paused}}, []Part{pool("default/x", "default/y"), asking("p", time.Minute)}},
+		{"its write failed in an earlier pass", "1 address is stale", [][]plan.Gate{nil},
 			[]Part{first, pool("default/web-1", "default/x"), asking("p", time.Minute)}},
-		{"the pass has released one", "", [][]reconciler.Gate{{}},
+		{"the pass has released one", "", [][]plan.Gate{{}},
 			[]Part{first, pool("default/web-1", "default/x"), asking("p", time.Minute)}},
 		{"an address is free", "", nil, []Part{live, pool("default/web-1"), asking("p", time.Minute)}},
 		{"the pod is young", "", nil,
@@ -100,7 +100,7 @@ func TestPoolFull_SaysWhetherWaitingHelps(t *testing.T) {
 			for i, gates := range c.gates {
 				switch {
 				case len(gates) > 0:
-					out.Refused = append(out.Refused, reconciler.Refused{Item: stale[i], Gate: gates[0], Also: gates[1:]})
+					out.Refused = append(out.Refused, plan.Refused{Item: stale[i], Gate: gates[0], Also: gates[1:]})
 				case gates != nil:
 					out.Released = append(out.Released, stale[i])
 				}

@@ -6,12 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
+
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
 
@@ -44,7 +45,7 @@ func each(f func(section, name string, templates []template)) {
 func TestAdvice_EveryReasonRefusalAndFinding(t *testing.T) {
 	words := map[string][]string{"reasons": append(judge.ReasonNames(), "NotExported", "NodesNotExported",
 		"GuestsNotExported"), "stale": append(judge.ReasonNames(), "Stale"), "overrides": judge.ReasonNames()}
-	for _, why := range reconciler.Refusals() {
+	for _, why := range plan.Refusals() {
 		words["gates"] = append(words["gates"], string(why))
 	}
 	for _, kind := range findings.Kinds() {

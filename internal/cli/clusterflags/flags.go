@@ -21,6 +21,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 // Flags are the values of the flags. Add sets the defaults, which are not the zero values.
@@ -33,7 +34,11 @@ type Flags struct {
 	Timeout                    time.Duration
 	WithoutLease, WithoutPause bool
 	// Options are complete after a call of Reconciler.
-	reconciler.Options
+	plan.Options
+	// MaxWait, PodsComplete and Because are those of a Reconciler.
+	MaxWait      time.Duration
+	PodsComplete bool
+	Because      string
 
 	agents, agentNodes, auditLog string
 }
@@ -106,7 +111,8 @@ func (o *Flags) Reconciler(log *slog.Logger) (_ *reconciler.Reconciler, err erro
 		return nil, fmt.Errorf("--agent-nodes %q: must be a label selector, for example kubernetes.io/os=linux", o.agentNodes)
 	}
 	return &reconciler.Reconciler{
-		Options: o.Options, Clock: clock.RealClock{}, Jitter: jitter, Log: log, Process: &reconciler.Process{},
+		Options: o.Options, MaxWait: o.MaxWait, PodsComplete: o.PodsComplete, Because: o.Because,
+		Clock: clock.RealClock{}, Jitter: jitter, Log: log, Process: &reconciler.Process{},
 	}, nil
 }
 

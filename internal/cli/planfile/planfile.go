@@ -22,6 +22,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/fileform"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 // Select returns what a plan of a dry run has, by place. Review replaces the wait for a confirmation, so that an item
@@ -29,10 +30,10 @@ import (
 func Select(out *reconciler.Result) (items []*judge.Item) {
 	for i := range out.Refused {
 		x := &out.Refused[i]
-		if x.Gate.Why == reconciler.AwaitingConfirmation && len(x.Also) == 0 {
-			x.Gate = reconciler.Gate{Why: reconciler.DryRunRefusal}
+		if x.Gate.Why == plan.AwaitingConfirmation && len(x.Also) == 0 {
+			x.Gate = plan.Gate{Why: plan.DryRunRefusal}
 		}
-		if x.Gate.Why == reconciler.DryRunRefusal {
+		if x.Gate.Why == plan.DryRunRefusal {
 			items = append(items, x.Item)
 		}
 	}
@@ -289,8 +290,8 @@ func (f *File) Complete(out *reconciler.Result) {
 		}
 		if recorded++; !done[it.ID()] {
 			detail := cmp.Or(strings.Join(f.Changes(it), "; "), "changed at the second check; apply the plan again")
-			out.Refused = append(out.Refused, reconciler.Refused{Item: it,
-				Gate: reconciler.Gate{Why: reconciler.Changed, Detail: detail}})
+			out.Refused = append(out.Refused, plan.Refused{Item: it,
+				Gate: plan.Gate{Why: plan.Changed, Detail: detail}})
 		}
 	}
 	if n := len(f.items) - recorded; n > 0 {

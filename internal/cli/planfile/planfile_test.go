@@ -8,14 +8,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+
 	"sigs.k8s.io/yaml"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/planfile"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 const uid = "0a0a0a0a-cluster"
@@ -222,7 +224,7 @@ func TestAllows(t *testing.T) {
 		}
 		out := &reconciler.Result{Assessment: j}
 		f.Complete(out)
-		if x := out.Refused[0]; c.want != "" && (x.Item != it || x.Why != reconciler.Changed ||
+		if x := out.Refused[0]; c.want != "" && (x.Item != it || x.Why != plan.Changed ||
 			!strings.Contains(x.Gate.Detail, c.want)) {
 			t.Errorf("%s: %s %q, want %q", says, x.Why, x.Gate.Detail, c.want)
 		}
@@ -310,10 +312,10 @@ func TestComplete_OfARun(t *testing.T) {
 	j := Judged(Observe(three, Pool("10.1.0.0-24", "10.1.0.0/24", Alloc("1", "default/other", "box-8", "net1"),
 		Alloc("2", "default/gone", "box-9", "net1"))), facts.Policy{})
 	stale := slices.DeleteFunc(j.StaleItems(), func(it *judge.Item) bool { return !f.Has(it) })
-	paused := reconciler.Refused{Item: stale[1], Gate: reconciler.Gate{Why: reconciler.Paused}}
-	out := &reconciler.Result{Assessment: j, Released: stale[:1], Refused: []reconciler.Refused{paused}}
+	paused := plan.Refused{Item: stale[1], Gate: plan.Gate{Why: plan.Paused}}
+	out := &reconciler.Result{Assessment: j, Released: stale[:1], Refused: []plan.Refused{paused}}
 	f.Complete(out)
-	if len(out.Refused) != 2 || out.Refused[0].Why != reconciler.Paused || out.Refused[1].Item != stale[2] ||
+	if len(out.Refused) != 2 || out.Refused[0].Why != plan.Paused || out.Refused[1].Item != stale[2] ||
 		out.Refused[1].Gate.Detail != "changed at the second check; apply the plan again" || len(out.Released) != 1 {
 		t.Errorf("%+v", out.Refused)
 	}
@@ -321,25 +323,25 @@ func TestComplete_OfARun(t *testing.T) {
 
 func TestSelect(t *testing.T) {
 	stale := Judged(Observe(three), facts.Policy{}).StaleItems()
-	waits, breaker := reconciler.Gate{Why: reconciler.AwaitingConfirmation}, reconciler.Gate{Why: reconciler.Breaker}
+	waits, breaker := plan.Gate{Why: plan.AwaitingConfirmation}, plan.Gate{Why: plan.Breaker}
 	for says, c := range map[string]struct {
-		gate      reconciler.Gate
-		also      []reconciler.Gate
+		gate      plan.Gate
+		also      []plan.Gate
 		isPlanned bool
 	}{
-		"released now":           {reconciler.Gate{Why: reconciler.DryRunRefusal}, nil, true},
+		"released now":           {plan.Gate{Why: plan.DryRunRefusal}, nil, true},
 		"waits":                  {waits, nil, true},
-		"waits, and the breaker": {waits, []reconciler.Gate{breaker}, false},
+		"waits, and the breaker": {waits, []plan.Gate{breaker}, false},
 		"the breaker":            {breaker, nil, false},
-		"paused":                 {reconciler.Gate{Why: reconciler.Paused}, nil, false},
+		"paused":                 {plan.Gate{Why: plan.Paused}, nil, false},
 	} {
-		out := &reconciler.Result{Refused: []reconciler.Refused{{Item: stale[2], Gate: waits},
+		out := &reconciler.Result{Refused: []plan.Refused{{Item: stale[2], Gate: waits},
 			{Item: stale[0], Gate: c.gate, Also: c.also}}}
 		want := []*judge.Item{stale[2]}
 		if c.isPlanned {
 			want = []*judge.Item{stale[0], stale[2]} // by place
 		}
-		if got := planfile.Select(out); !slices.Equal(got, want) || out.Refused[0].Why != reconciler.DryRunRefusal {
+		if got := planfile.Select(out); !slices.Equal(got, want) || out.Refused[0].Why != plan.DryRunRefusal {
 			t.Errorf("%s: %d items", says, len(got))
 		}
 	}

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,10 +20,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
@@ -29,7 +31,7 @@ var update = flag.Bool("update", false, "write testdata/screens.txt")
 
 func planned(t testing.TB, parts ...Part) *view.CheckReport {
 	t.Helper()
-	r := &reconciler.Reconciler{Options: reconciler.Options{ConfirmAfter: 15 * time.Minute},
+	r := &reconciler.Reconciler{Options: plan.Options{ConfirmAfter: 15 * time.Minute},
 		Process: &reconciler.Process{}}
 	j := Judged(Observe(parts...), facts.Policy{})
 	return view.NewCheckReport(view.PlannedResult(j, r.Plan(t.Context(), j)), view.Filter{})
@@ -78,34 +80,34 @@ func aRun(dryRun bool) *view.RunReport {
 			"net1")), Reservation("10.0.0.1", "default/a", LongAgo),
 		Reservation("10.0.0.9", "default/lone", LongAgo), Node("worker-1"), FreshReport("worker-1", Gone("b1", "u1"),
 			Gone("b2", "u2"))), facts.Policy{})
-	refuse := func(i int, why reconciler.Refusal, detail string, at time.Duration,
-		also ...reconciler.Gate) reconciler.Refused {
-		g := reconciler.Gate{Why: why, Detail: detail}
+	refuse := func(i int, why plan.Refusal, detail string, at time.Duration,
+		also ...plan.Gate) plan.Refused {
+		g := plan.Gate{Why: why, Detail: detail}
 		if at > 0 {
 			g.At = Now.Add(at)
 		}
-		return reconciler.Refused{Item: j.Allocations[i], Gate: g, Also: also}
+		return plan.Refused{Item: j.Allocations[i], Gate: g, Also: also}
 	}
 	finding := func(kind findings.Kind, ip string) findings.Finding {
 		return findings.Finding{Kind: kind, IP: ip, Pool: "kube-system/10.0.0.0-24", Message: "a finding of " + ip}
 	}
 	j.Findings = []findings.Finding{finding(findings.Misrecorded, "10.0.0.4"), finding(findings.Unrecorded, "10.0.0.40"),
 		finding(findings.Unrecorded, "10.0.0.41")}
-	paused := reconciler.Gate{Why: reconciler.Paused, Detail: "the pool is paused", Pool: "kube-system/10.0.0.0-24"}
+	paused := plan.Gate{Why: plan.Paused, Detail: "the pool is paused", Pool: "kube-system/10.0.0.0-24"}
 	out := &reconciler.Result{Assessment: j, Repaired: j.Findings[:1],
-		Unrepaired: []reconciler.Unrepaired{{Finding: j.Findings[1], Why: reconciler.Breaker, Detail: "too many"},
-			{Finding: j.Findings[2], Why: reconciler.Breaker, Detail: "too many"}, {Finding: j.Findings[0],
-				Why: reconciler.WriteFailed, Detail: "refused by the API server"}}}
+		Unrepaired: []plan.Unrepaired{{Finding: j.Findings[1], Why: plan.Breaker, Detail: "too many"},
+			{Finding: j.Findings[2], Why: plan.Breaker, Detail: "too many"}, {Finding: j.Findings[0],
+				Why: plan.WriteFailed, Detail: "refused by the API server"}}}
 	if dryRun {
-		out.Refused = []reconciler.Refused{refuse(1, reconciler.DryRunRefusal, "a dry run", 0),
-			refuse(0, reconciler.DryRunRefusal, "a dry run", 0),
-			refuse(2, reconciler.AwaitingConfirmation, "", time.Minute), refuse(3, reconciler.AwaitingConfirmation, "",
+		out.Refused = []plan.Refused{refuse(1, plan.DryRunRefusal, "a dry run", 0),
+			refuse(0, plan.DryRunRefusal, "a dry run", 0),
+			refuse(2, plan.AwaitingConfirmation, "", time.Minute), refuse(3, plan.AwaitingConfirmation, "",
 				25*time.Hour), refuse(4, paused.Why, paused.Detail, 0)}
 		return view.NewRunReport(out, true, view.Filter{})
 	}
 	out.Released = []*judge.Item{j.Allocations[1], j.Reservations[0], j.Allocations[0]}
-	out.Refused = []reconciler.Refused{refuse(5, reconciler.WriteFailed, "the pool changed", 0),
-		refuse(2, reconciler.Breaker, "too many at once", 0), refuse(3, reconciler.AwaitingConfirmation, "", time.Hour,
+	out.Refused = []plan.Refused{refuse(5, plan.WriteFailed, "the pool changed", 0),
+		refuse(2, plan.Breaker, "too many at once", 0), refuse(3, plan.AwaitingConfirmation, "", time.Hour,
 			paused)}
 	return view.NewRunReport(out, false, view.Filter{})
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
 )
 
@@ -75,7 +76,7 @@ func (p *Probe) setBy(ctx context.Context, resource schema.GroupVersionResource,
 
 func (p *Probe) restore(context.Context) (line, error) {
 	for _, g := range p.Plan.CommonGates {
-		if g.Why == reconciler.EtcdRestored {
+		if g.Why == plan.EtcdRestored {
 			return fail("ip-reconcile check", "Releases are paused: %s. See %s.", g.Detail,
 				build.Page("operate/restore.md"))
 		}
@@ -91,7 +92,7 @@ func (p *Probe) breaker(ctx context.Context) (line, error) {
 	if err != nil {
 		return line{}, err
 	}
-	switch s, err := reconciler.ReadBreaker(lease.Annotations[kube.ReleasedAnnotation], p.Now, p.Total); {
+	switch s, err := plan.ReadBreaker(lease.Annotations[kube.ReleasedAnnotation], p.Now, p.Total); {
 	case err != nil:
 		return fail(kubectl(p.namespace, "annotate lease %s %s-", kube.OwnLease, kube.ReleasedAnnotation),
 			"No unconfirmed address is released: %v.", err)
@@ -108,7 +109,7 @@ func (p *Probe) stale(context.Context) (line, error) {
 		return fail("ip-reconcile check", "Addresses cannot be judged: %v.", p.Unjudged)
 	}
 	in := fmt.Sprintf("%s in %s", screen.Count(p.Total, "allocation"), screen.Count(len(p.Observation.Pools), "pool"))
-	count := map[reconciler.Refusal]int{}
+	count := map[plan.Refusal]int{}
 	for _, x := range p.Plan.Refused {
 		count[x.Why]++
 	}
@@ -116,7 +117,7 @@ func (p *Probe) stale(context.Context) (line, error) {
 	if n := len(p.Plan.Release); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d without a gate", n))
 	}
-	for _, why := range reconciler.Refusals() {
+	for _, why := range plan.Refusals() {
 		if n := count[why]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, why))
 		}
@@ -318,13 +319,13 @@ func (p *Probe) lastPass(ctx context.Context) (line, error) {
 	case err == nil && p.Now.Sub(due) > mayBeLate:
 		return fail(p.own.logs(), "The last pass was %s ago, at %s. The next is overdue since %s.", since,
 			clock(last.Succeeded), clock(due))
-	case last.Refused[reconciler.Breaker] > 0:
+	case last.Refused[plan.Breaker] > 0:
 		return fail("ip-reconcile run --dry-run",
 			"The breaker refused %d unconfirmed releases in the last pass, more than half of all allocations. "+
-				"If the verdicts are right, use run --allow-mass-release.", last.Refused[reconciler.Breaker])
-	case last.Refused[reconciler.WriteFailed] > 0:
+				"If the verdicts are right, use run --allow-mass-release.", last.Refused[plan.Breaker])
+	case last.Refused[plan.WriteFailed] > 0:
 		return fail(p.own.logs(), "The last pass, %s ago, could not release %s: writes failed.", since,
-			screen.Count(last.Refused[reconciler.WriteFailed], "stale item"))
+			screen.Count(last.Refused[plan.WriteFailed], "stale item"))
 	case err != nil: // an older version has not recorded its schedule
 		return ok("%s.", text)
 	}

@@ -9,6 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
+
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,9 +25,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
@@ -50,7 +52,7 @@ type Probe struct {
 
 	// The judgement and the plan of a pass that starts now.
 	*findings.Assessment
-	Plan     *reconciler.Plan
+	Plan     *plan.Plan
 	pools    *usage.Pools
 	Unjudged error // why addresses could not be judged
 }
@@ -118,9 +120,9 @@ func (p *Probe) Lines(ctx context.Context, r *reconciler.Reconciler, cluster *ku
 // OfJudgement makes the checks of a judgement and its plan, without those of the installation. core is nil for a
 // snapshot.
 func OfJudgement(
-	ctx context.Context, j *findings.Assessment, plan *reconciler.Plan, o *flags.Common, core kubernetes.Interface,
+	ctx context.Context, j *findings.Assessment, planned *plan.Plan, o *flags.Common, core kubernetes.Interface,
 ) []view.StatusLine {
-	p := &Probe{Core: core, Now: j.Observation.Now, Assessment: j, Plan: plan, pools: usage.Of(j),
+	p := &Probe{Core: core, Now: j.Observation.Now, Assessment: j, Plan: planned, pools: usage.Of(j),
 		namespace: o.Namespace(), leaseNamespace: o.LeaseNamespace()}
 	return p.say(ctx)
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -22,11 +24,10 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 var (
@@ -114,10 +115,10 @@ func situations() []situation {
 		{"etcd was restored", func(p *Probe) {
 			r := &judge.RestoreState{Restored: Now.Add(-time.Minute), Why: "a revision ran backwards",
 				Awaiting: []string{"worker-2"}}
-			p.Plan.CommonGates = []reconciler.Gate{{Why: reconciler.EtcdRestored, Detail: r.Text()}}
+			p.Plan.CommonGates = []plan.Gate{{Why: plan.EtcdRestored, Detail: r.Text()}}
 		}},
 		{"what is kept of restores cannot be read", func(p *Probe) {
-			p.Plan.CommonGates = []reconciler.Gate{{Why: reconciler.EtcdRestored,
+			p.Plan.CommonGates = []plan.Gate{{Why: plan.EtcdRestored,
 				Detail: "cannot read the etcd restore state: it is no JSON"}}
 		}},
 		{"a breaker that has tripped", func(p *Probe) { p.breakerHas(`[{"at":"2026-11-20T09:50:00Z","count":30,"of":40}]`) }},

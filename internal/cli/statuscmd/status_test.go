@@ -34,6 +34,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
@@ -76,7 +77,7 @@ func sound() *Probe {
 // observed replaces what was judged.
 func (p *Probe) observed(parts ...Part) {
 	r := &reconciler.Reconciler{Process: &reconciler.Process{},
-		Options: reconciler.Options{ConfirmAfter: 15 * time.Minute}}
+		Options: plan.Options{ConfirmAfter: 15 * time.Minute}}
 	o := Observe(parts...)
 	p.Assessment = Judged(o, facts.Policy{})
 	r.Process.Known = r.Process.Known.After(p.Judgement)

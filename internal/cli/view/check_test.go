@@ -15,6 +15,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
@@ -64,7 +65,7 @@ func TestRun_JSONOfARestoreAndOfWhatWasNotRepaired(t *testing.T) {
 	j := Judged(Observe(UsualPool, Pod("bystander")), facts.Policy{})
 	f := findings.Finding{Kind: findings.Unrecorded, IP: "10.0.0.9", Pool: "kube-system/10.0.0.0-24", Message: "carried"}
 	out := &reconciler.Result{Assessment: j,
-		Unrepaired: []reconciler.Unrepaired{{Finding: f, Why: reconciler.Breaker, Detail: "too many"}}}
+		Unrepaired: []plan.Unrepaired{{Finding: f, Why: plan.Breaker, Detail: "too many"}}}
 	for awaiting, want := range map[string]int{"worker-2": 1, "": 0} {
 		j.Restore = &judge.RestoreState{Restored: Now, Why: "resourceVersion 90 after 100"}
 		if awaiting != "" {

@@ -22,7 +22,7 @@ func newDescriber(t *testing.T) describer {
 	t.Helper()
 	d := describer{}
 	for _, dir := range []string{".", "../../../reconciler", "../../../reconciler/facts", "../../../reconciler/judge",
-		"../../../reconciler/findings",
+		"../../../reconciler/findings", "../../../reconciler/plan",
 		"../../../reconciler/audit", "../../../reconciler/snapshot"} {
 		packages, err := parser.ParseDir(token.NewFileSet(), dir,
 			func(f fs.FileInfo) bool {

@@ -5,12 +5,13 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 // ExplainReport is the document of explain: the parts of check that are about the subject, the evidence and the
@@ -126,8 +127,8 @@ type Advice struct {
 
 // ExplainedGate is a gate against the release of an item.
 type ExplainedGate struct {
-	Refusal reconciler.Refusal `json:"refusal"`
-	Detail  string             `json:"detail"`
+	Refusal plan.Refusal `json:"refusal"`
+	Detail  string       `json:"detail"`
 	// Pool is the pool of a gate that is about one pool.
 	Pool string `json:"pool,omitempty"`
 	// OpensAt is when the gate opens by itself; absent where it does not.
@@ -378,6 +379,6 @@ type RecentReleases struct {
 }
 
 // NewRecentReleases is what the breaker counts.
-func NewRecentReleases(s reconciler.BreakerState) RecentReleases {
+func NewRecentReleases(s plan.BreakerState) RecentReleases {
 	return RecentReleases{s.Releases, s.Of, s.IsShared}
 }

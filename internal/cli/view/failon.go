@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 // FailOn lists the verdicts, reasons, refusals and kinds of findings that make a command end with exit code 1. Nil
@@ -23,7 +23,7 @@ func NewFailOn(asked []string) (FailOn, error) {
 	if len(asked) == 0 {
 		return nil, nil
 	}
-	known := slices.Concat(Verdicts(), judge.ReasonNames(), Kinds(), texts(reconciler.Refusals()))
+	known := slices.Concat(Verdicts(), judge.ReasonNames(), Kinds(), texts(plan.Refusals()))
 	slices.Sort(known)
 	known = slices.Compact(known)
 	isSome := func(text string) bool { return !strings.EqualFold(strings.TrimSpace(text), FailOnNothing) }

@@ -12,6 +12,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 func TestFailOn_Check(t *testing.T) {
@@ -63,7 +64,7 @@ func TestFailOn_UnknownFindings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := on.Fails(NewCheckReport(PlannedResult(j, &reconciler.Plan{}), c.f)); got != c.want {
+		if got := on.Fails(NewCheckReport(PlannedResult(j, &plan.Plan{}), c.f)); got != c.want {
 			t.Errorf("--fail-on %q, %+v: %v, want %v", c.words, c.f, got, c.want)
 		}
 	}
@@ -74,21 +75,21 @@ func TestFailOn_Run(t *testing.T) {
 	j := several()
 	for _, c := range []struct {
 		words []string
-		why   reconciler.Refusal
+		why   plan.Refusal
 		want  bool
 	}{
-		{nil, reconciler.AwaitingConfirmation, true},
-		{[]string{"Breaker", "writefailed"}, reconciler.AwaitingConfirmation, false},
-		{[]string{"Breaker", "writefailed"}, reconciler.WriteFailed, true},
-		{[]string{"Breaker", "writefailed"}, reconciler.Breaker, true},
-		{[]string{"Breaker", "writefailed"}, reconciler.Paused, false},
+		{nil, plan.AwaitingConfirmation, true},
+		{[]string{"Breaker", "writefailed"}, plan.AwaitingConfirmation, false},
+		{[]string{"Breaker", "writefailed"}, plan.WriteFailed, true},
+		{[]string{"Breaker", "writefailed"}, plan.Breaker, true},
+		{[]string{"Breaker", "writefailed"}, plan.Paused, false},
 	} {
 		on, err := NewFailOn(c.words)
 		if err != nil {
 			t.Fatal(err)
 		}
-		refused := reconciler.Refused{Item: j.Allocations[0], Gate: reconciler.Gate{Why: c.why}}
-		out := &reconciler.Result{Assessment: j, Refused: []reconciler.Refused{refused}}
+		refused := plan.Refused{Item: j.Allocations[0], Gate: plan.Gate{Why: c.why}}
+		out := &reconciler.Result{Assessment: j, Refused: []plan.Refused{refused}}
 		if got := on.FailsRun(NewRunReport(out, false, Filter{})); got != c.want {
 			t.Errorf("--fail-on %q, refused for %s: %v, want %v", c.words, c.why, got, c.want)
 		}
@@ -98,12 +99,12 @@ func TestFailOn_Run(t *testing.T) {
 // An item fails the command by the refusal that the output has.
 func TestFailOn_WaitingItemThatTheBreakerWouldRefuse(t *testing.T) {
 	j := several()
-	x := reconciler.Refused{
+	x := plan.Refused{
 		Item: j.Allocations[0],
-		Gate: reconciler.Gate{Why: reconciler.AwaitingConfirmation, At: j.Observation.Now},
-		Also: []reconciler.Gate{{Why: reconciler.Breaker}},
+		Gate: plan.Gate{Why: plan.AwaitingConfirmation, At: j.Observation.Now},
+		Also: []plan.Gate{{Why: plan.Breaker}},
 	}
-	r := NewCheckReport(PlannedResult(j, &reconciler.Plan{Refused: []reconciler.Refused{x}}), Filter{})
+	r := NewCheckReport(PlannedResult(j, &plan.Plan{Refused: []plan.Refused{x}}), Filter{})
 	for word, want := range map[string]bool{"Breaker": true, "AwaitingConfirmation": false, "Paused": false} {
 		on, err := NewFailOn([]string{word})
 		if err != nil {

@@ -6,13 +6,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 // several has a leak, a phantom, a pod in use, a reservation without an allocation, and
@@ -32,7 +34,7 @@ func several() *findings.Assessment {
 
 func ofCheck(t *testing.T, f Filter) *CheckReport {
 	t.Helper()
-	r := &reconciler.Reconciler{Options: reconciler.Options{ConfirmAfter: 15 * time.Minute},
+	r := &reconciler.Reconciler{Options: plan.Options{ConfirmAfter: 15 * time.Minute},
 		Process: &reconciler.Process{}}
 	j := several()
 	return NewCheckReport(PlannedResult(j, r.Plan(t.Context(), j)), f)
@@ -107,7 +109,7 @@ func TestFilter_UnknownWords(t *testing.T) {
 func TestFilter_FindingsOfANode(t *testing.T) {
 	onNode := func(node string, parts ...Part) (kinds []string) {
 		j := Judged(Observe(parts...), facts.Policy{})
-		r := Pick(PlannedResult(j, &reconciler.Plan{}), Filter{Nodes: []string{node}})
+		r := Pick(PlannedResult(j, &plan.Plan{}), Filter{Nodes: []string{node}})
 		for _, f := range r.Findings {
 			kinds = append(kinds, string(f.Kind))
 		}

@@ -3,8 +3,9 @@ package view
 import (
 	"slices"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 // Finding is a defect that is not a verdict.
@@ -35,15 +36,15 @@ func (f Finding) Rank() int { return slices.Index(findings.Kinds(), f.Kind) }
 // NotRepaired is a finding that was not repaired.
 type NotRepaired struct {
 	Finding
-	Why    reconciler.Refusal `json:"refusal"`
-	Detail string             `json:"detail"` // a sentence
+	Why    plan.Refusal `json:"refusal"`
+	Detail string       `json:"detail"` // a sentence
 	// Summary is what many such findings share.
 	Summary string `json:"-"`
 }
 
-func notRepaired(u reconciler.Unrepaired) NotRepaired {
+func notRepaired(u plan.Unrepaired) NotRepaired {
 	summary := u.String()
-	if u.Why == reconciler.Breaker { // the same for many
+	if u.Why == plan.Breaker { // the same for many
 		summary = u.Detail
 	}
 	return NotRepaired{NewFinding(u.Finding), u.Why, u.Detail, summary}

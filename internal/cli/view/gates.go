@@ -6,13 +6,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 // Gate is a cause for not releasing Stale items.
 type Gate struct {
-	Refusal reconciler.Refusal `json:"refusal"`
-	Detail  string             `json:"detail"`
+	Refusal plan.Refusal `json:"refusal"`
+	Detail  string       `json:"detail"`
 	// Pool is the pool of a gate that is about one pool.
 	Pool string `json:"pool,omitempty"`
 	// Count is the number of Stale items that the gate stands against.
@@ -23,11 +23,11 @@ type Gate struct {
 }
 
 // gatesOf returns the gates in the order of the refusals, each once. Those that differ only in their time are one.
-func gatesOf(standing []reconciler.Gate, refused []reconciler.Refused) []Gate {
+func gatesOf(standing []plan.Gate, refused []plan.Refused) []Gate {
 	gates := []Gate{}
-	add := func(g reconciler.Gate, n int) {
+	add := func(g plan.Gate, n int) {
 		at := When(g.At)
-		isTimed := g.Why == reconciler.AwaitingConfirmation && at != nil
+		isTimed := g.Why == plan.AwaitingConfirmation && at != nil
 		i := slices.IndexFunc(gates, func(x Gate) bool {
 			return x.Refusal == g.Why && x.Pool == g.Pool && (x.Detail == g.Detail || isTimed && x.FirstReleasableAt != nil)
 		})
@@ -48,13 +48,13 @@ func gatesOf(standing []reconciler.Gate, refused []reconciler.Refused) []Gate {
 		add(g, 0)
 	}
 	for _, x := range refused {
-		if x.Gate.Why != reconciler.DryRunRefusal {
+		if x.Gate.Why != plan.DryRunRefusal {
 			for _, g := range x.Gates() {
 				add(g, 1)
 			}
 		}
 	}
-	order := func(g Gate) int { return slices.Index(reconciler.Refusals(), g.Refusal) }
+	order := func(g Gate) int { return slices.Index(plan.Refusals(), g.Refusal) }
 	slices.SortStableFunc(gates, func(a, b Gate) int { return cmp.Or(order(a)-order(b), cmp.Compare(a.Pool, b.Pool)) })
 	return gates
 }

@@ -4,20 +4,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 func TestGates_TimedGatesAreOne(t *testing.T) {
-	at := func(d time.Duration) reconciler.Refused {
-		return reconciler.Refused{Item: several().Allocations[0],
-			Gate: reconciler.Gate{Why: reconciler.AwaitingConfirmation, Detail: d.String(), At: Now.Add(d)}}
+	at := func(d time.Duration) plan.Refused {
+		return plan.Refused{Item: several().Allocations[0],
+			Gate: plan.Gate{Why: plan.AwaitingConfirmation, Detail: d.String(), At: Now.Add(d)}}
 	}
-	paused := reconciler.Gate{Why: reconciler.Paused, Detail: "pool p is paused", Pool: "kube-system/p"}
+	paused := plan.Gate{Why: plan.Paused, Detail: "pool p is paused", Pool: "kube-system/p"}
 	both := at(time.Hour)
-	both.Gate, both.Also = paused, []reconciler.Gate{both.Gate}
-	got := gatesOf([]reconciler.Gate{paused}, []reconciler.Refused{at(time.Minute), both, at(30 * time.Minute)})
-	if len(got) != 2 || got[0].Refusal != reconciler.Paused || got[0].Count != 1 || got[1].Count != 3 ||
+	both.Gate, both.Also = paused, []plan.Gate{both.Gate}
+	got := gatesOf([]plan.Gate{paused}, []plan.Refused{at(time.Minute), both, at(30 * time.Minute)})
+	if len(got) != 2 || got[0].Refusal != plan.Paused || got[0].Count != 1 || got[1].Count != 3 ||
 		!got[1].FirstReleasableAt.Equal(Now.Add(time.Minute)) || !got[1].LastReleasableAt.Equal(Now.Add(time.Hour)) {
 		t.Errorf("got %+v", got)
 	}

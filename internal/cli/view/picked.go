@@ -4,11 +4,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
+
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 // Picked is the part of a result that a filter picks.
@@ -18,14 +20,14 @@ type Picked struct {
 	// Gates are the gates against releases. Those of the whole cluster come first.
 	Gates []Gate
 
-	all      judge.Summary                   // before the filter
-	refused  map[judge.ID]reconciler.Refused // the Stale items that are not released
-	released map[judge.ID]bool               // by a run
+	all      judge.Summary             // before the filter
+	refused  map[judge.ID]plan.Refused // the Stale items that are not released
+	released map[judge.ID]bool         // by a run
 }
 
 // PlannedResult returns the result of a pass that has judged and planned, and has not begun to write.
-func PlannedResult(j *findings.Assessment, plan *reconciler.Plan) *reconciler.Result {
-	return &reconciler.Result{Assessment: j, Refused: plan.Refused, CommonGates: plan.CommonGates}
+func PlannedResult(j *findings.Assessment, p *plan.Plan) *reconciler.Result {
+	return &reconciler.Result{Assessment: j, Refused: p.Refused, CommonGates: p.CommonGates}
 }
 
 // Pick returns the part of a result that a filter picks.
@@ -35,10 +37,10 @@ func Pick(out *reconciler.Result, f Filter) *Picked {
 	picked.Allocations = lists.Filter(out.Allocations, f.Item)
 	picked.Reservations = lists.Filter(out.Reservations, f.Item)
 	picked.Findings = lists.Filter(out.Findings, func(x findings.Finding) bool { return f.Finding(&x) })
-	refused := lists.Filter(out.Refused, func(x reconciler.Refused) bool { return f.Item(x.Item) })
-	common := lists.Filter(out.CommonGates, func(g reconciler.Gate) bool { return g.Pool == "" || f.Pool(g.Pool) })
+	refused := lists.Filter(out.Refused, func(x plan.Refused) bool { return f.Item(x.Item) })
+	common := lists.Filter(out.CommonGates, func(g plan.Gate) bool { return g.Pool == "" || f.Pool(g.Pool) })
 	p := &Picked{Assessment: &picked, Filter: f, Gates: gatesOf(common, refused), all: out.Summary(),
-		refused: map[judge.ID]reconciler.Refused{}, released: judge.IDs(out.Released)}
+		refused: map[judge.ID]plan.Refused{}, released: judge.IDs(out.Released)}
 	for _, x := range refused {
 		p.refused[x.ID()] = x
 	}
@@ -55,12 +57,12 @@ func (p *Picked) Items() []*judge.Item { return slices.Concat(p.Allocations, p.R
 
 // RefusedOf returns the gates against the release of an item. isRefused is false where no gate stands. A reservation
 // that shares an allocation's verdict shares its gates.
-func (p *Picked) RefusedOf(it *judge.Item) (x reconciler.Refused, isRefused bool) {
+func (p *Picked) RefusedOf(it *judge.Item) (x plan.Refused, isRefused bool) {
 	if shared := it.SharesVerdictOf(); shared != nil {
 		it = shared
 	}
 	x, isRefused = p.refused[it.ID()]
-	return x, isRefused && x.Gate.Why != reconciler.DryRunRefusal
+	return x, isRefused && x.Gate.Why != plan.DryRunRefusal
 }
 
 // When returns a time in UTC without fractions of a second, nil for zero.

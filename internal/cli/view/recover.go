@@ -5,9 +5,11 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
+
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 // RecoverReport is the document of recover.
@@ -54,8 +56,8 @@ type WriteRow struct {
 func writes(out *reconciler.Result) []WriteRow {
 	rows, has := []WriteRow{}, map[string]bool{}
 	add := func(f *findings.Finding, state, message string) {
-		if f.Repair != nil && !has[reconciler.RepairKey(f)] {
-			has[reconciler.RepairKey(f)] = true
+		if f.Repair != nil && !has[plan.RepairKey(f)] {
+			has[plan.RepairKey(f)] = true
 			rows = append(rows, writeRow(f, state, message))
 		}
 	}
@@ -68,9 +70,9 @@ func writes(out *reconciler.Result) []WriteRow {
 	for i := range out.Findings {
 		f := &out.Findings[i]
 		if f.Repair != nil && (f.Repair.Pool.Paused || out.Observation.Paused) {
-			add(f, string(reconciler.Paused), "paused by an annotation")
+			add(f, string(plan.Paused), "paused by an annotation")
 		}
-		if f.Repair != nil && !has[reconciler.RepairKey(f)] {
+		if f.Repair != nil && !has[plan.RepairKey(f)] {
 			add(f, Planned, f.Message)
 			if r := findings.ReservationOf(out.Facts(), f); r != nil {
 				add(r, Planned, r.Message)

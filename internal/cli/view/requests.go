@@ -10,6 +10,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 // Patch is a JSON patch of an IPPool.
@@ -32,7 +33,7 @@ type Requests struct {
 func NewRequests(out *reconciler.Result) (*Requests, error) {
 	var released []*judge.Item
 	for _, x := range out.Refused {
-		if x.Gate.Why == reconciler.DryRunRefusal {
+		if x.Gate.Why == plan.DryRunRefusal {
 			released = append(released, x.Item)
 		}
 	}

@@ -3,9 +3,9 @@ package view
 import (
 	"time"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/memory"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 // NodeQuarantine is how long a Node object must be missing at least before verdicts rest on that.
@@ -20,8 +20,8 @@ type JudgedRow struct {
 	// Rule is the id of the row of the verdict table that decided (docs/reference/verdicts.md).
 	Rule string `json:"rule" text:"-"`
 	// Refusal and Detail say why a Stale item is not released now; absent where a pass would release it now, or has.
-	Refusal reconciler.Refusal `json:"refusal,omitempty" text:"-"`
-	Detail  string             `json:"detail,omitempty" text:"-"`
+	Refusal plan.Refusal `json:"refusal,omitempty" text:"-"`
+	Detail  string       `json:"detail,omitempty" text:"-"`
 	// ReleasableAt is when the item will be released if every pass agrees; absent where that is unknown.
 	ReleasableAt *time.Time `json:"releasableAt,omitempty" text:"-"`
 }
@@ -40,7 +40,7 @@ func (d AllocationRow) CanRelease() bool { return d.Refusal == "" || d.Releasabl
 
 // OwnRefusal returns the detail of a refusal that is of an item alone, "" for one that Circumstances have.
 func (d JudgedRow) OwnRefusal() string {
-	if why := d.Refusal; why == reconciler.Changed || why == reconciler.LeaseBusy || why == reconciler.WriteFailed {
+	if why := d.Refusal; why == plan.Changed || why == plan.LeaseBusy || why == plan.WriteFailed {
 		return d.Detail
 	}
 	return ""

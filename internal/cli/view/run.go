@@ -7,6 +7,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 // RunReport is the document of run: the judgement, with the findings that were not repaired, and what the run did.
@@ -35,17 +36,17 @@ func NewRunReport(out *reconciler.Result, isDryRun bool, f Filter) *RunReport {
 	}
 	released := lists.Filter(out.Released, f.Item)
 	slices.SortStableFunc(released, judge.ByPlace)
-	failed := lists.Filter(out.Refused, func(x reconciler.Refused) bool { return f.Item(x.Item) })
-	slices.SortStableFunc(failed, func(a, b reconciler.Refused) int { return judge.ByPlace(a.Item, b.Item) })
+	failed := lists.Filter(out.Refused, func(x plan.Refused) bool { return f.Item(x.Item) })
+	slices.SortStableFunc(failed, func(a, b plan.Refused) int { return judge.ByPlace(a.Item, b.Item) })
 	d := &RunReport{
 		CheckReport: *p.CheckReport(), DryRun: isDryRun,
 		Released: lists.Map(released, func(it *judge.Item) any { return p.printed(it, "") }),
-		Failed: lists.Map(failed, func(x reconciler.Refused) any {
+		Failed: lists.Map(failed, func(x plan.Refused) any {
 			return p.printed(x.Item, "; not released: "+x.Detail)
 		}),
 		Repaired: lists.Map(out.Repaired, NewFinding), NotRepaired: lists.Map(out.Unrepaired, notRepaired),
 		ReleasedRows: lists.Map(released, p.Row),
-		FailedRows:   lists.Map(failed, func(x reconciler.Refused) AllocationRow { return p.Row(x.Item) }),
+		FailedRows:   lists.Map(failed, func(x plan.Refused) AllocationRow { return p.Row(x.Item) }),
 	}
 	d.Kind = KindRun
 	return d

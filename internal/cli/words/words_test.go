@@ -4,18 +4,19 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/words"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 // Every word that is printed has a meaning, and no other word has one.
 func TestWords_Complete(t *testing.T) {
 	printed := map[string][]string{
 		"verdict": view.Verdicts(), "reason": judge.ReasonNames(), "finding": view.Kinds(),
-		"refusal":       {string(reconciler.DryRunRefusal)},
+		"refusal":       {string(plan.DryRunRefusal)},
 		"agent state":   {string(facts.NodeFresh), string(facts.NodeNoFreshReport), string(facts.NodeDeadOrMissing)},
 		"address state": {"Free", "Reserved", "Excluded", "NoPool", "OutsideEveryPool", "Unknown"}, // addresses.go
 		"column":        {"USABLE", "USED", "BLOCKED", "OUTSIDE", "FILL", "WAITING"},               // of pools
@@ -23,7 +24,7 @@ func TestWords_Complete(t *testing.T) {
 		"write state":   {view.Planned, view.Written},
 		"rule":          judge.RuleIDs(),
 	}
-	for _, r := range reconciler.Refusals() {
+	for _, r := range plan.Refusals() {
 		printed["refusal"] = append(printed["refusal"], string(r))
 	}
 	for s := judge.Ready; s <= judge.NoSource; s++ {

@@ -7,15 +7,16 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 func (a *answer) steps(section, name string, f advice.Facts) []view.Advice {
@@ -96,7 +97,7 @@ func (a *answer) nameCorrection(it *judge.Item, names map[string]string) {
 
 // adviseItem returns the steps about the gates of an item, or about its verdict. A reservation that shares a verdict
 // has its allocation's steps.
-func (a *answer) adviseItem(it *judge.Item, gates []reconciler.Gate) (steps []view.Advice) {
+func (a *answer) adviseItem(it *judge.Item, gates []plan.Gate) (steps []view.Advice) {
 	f := a.itemFacts(it)
 	switch namespace := it.Owner().Namespace; {
 	case it.SharesVerdictOf() != nil:
@@ -118,21 +119,21 @@ func (a *answer) adviseItem(it *judge.Item, gates []reconciler.Gate) (steps []vi
 		steps = a.steps("stale", "Stale", f)
 	}
 	for _, g := range gates {
-		if g.Why != reconciler.AwaitingConfirmation || len(gates) == 1 { // beside other gates a confirmation releases nothing
+		if g.Why != plan.AwaitingConfirmation || len(gates) == 1 { // beside other gates a confirmation releases nothing
 			steps = append(steps, a.adviseGate(g, f)...)
 		}
 	}
 	return advice.Unique(append(a.steps("stale", it.Reason.String(), f), steps...))
 }
 
-func (a *answer) adviseGate(g reconciler.Gate, f advice.Facts) []view.Advice {
+func (a *answer) adviseGate(g plan.Gate, f advice.Facts) []view.Advice {
 	name := string(g.Why)
 	switch {
 	case g.Pool != "":
 		name, f = name+" pool", a.facts(map[string]string{"pool": g.Pool})
-	case g.Why == reconciler.EtcdRestored && a.Restore.Complete():
+	case g.Why == plan.EtcdRestored && a.Restore.Complete():
 		f = a.facts(f.Names)
-	case g.Why == reconciler.EtcdRestored:
+	case g.Why == plan.EtcdRestored:
 		f = a.facts(map[string]string{"restored": a.Restore.Date()}, a.Restore.Awaiting...)
 	}
 	return a.steps("gates", name, f)

@@ -12,6 +12,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 // Nothing holds the address of a phantom that no pool records: its allocation is written first, if that is possible.
@@ -93,7 +94,7 @@ func TestExplanation_StepsThatAreTheSame(t *testing.T) {
 	if !strings.Contains(text, "delete pod -n default twin") || !strings.Contains(text, "delete pod -n default other") {
 		t.Errorf("the steps for another carrier are not printed:\n%s", said(d))
 	}
-	breaker := []reconciler.Gate{{Why: reconciler.Breaker, Detail: "too many"}}
+	breaker := []plan.Gate{{Why: plan.Breaker, Detail: "too many"}}
 	d = ask(t, "pool/10.0.0.0-24", breaker, wb, Pool("10.0.0.0-24", "10.0.0.0/24",
 		Alloc("5", "default/web-0", "box-1", "net1"), Alloc("6", "default/web-1", "box-2", "net1")),
 		ReportingWorker(Gone("box-1", "uid-1"), Gone("box-2", "uid-2")))

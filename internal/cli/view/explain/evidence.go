@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
+
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -15,21 +18,19 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
 func (a *answer) item(it *judge.Item) view.ExplainedItem {
-	var gates []reconciler.Gate
+	var gates []plan.Gate
 	if x, isRefused := a.RefusedOf(it); isRefused {
 		gates = x.Gates()
 	}
 	d := view.ExplainedItem{AllocationRow: a.Row(it), Key: it.Key(), Network: it.Network(),
 		RuleText: it.Rule(),
-		Gates: lists.Map(gates, func(g reconciler.Gate) view.ExplainedGate {
+		Gates: lists.Map(gates, func(g plan.Gate) view.ExplainedGate {
 			return view.ExplainedGate{Refusal: g.Why, Detail: g.Detail, Pool: g.Pool, OpensAt: view.When(g.At)}
 		}),
 		Advice: lists.Clone(a.adviseItem(it, gates)),

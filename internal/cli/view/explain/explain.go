@@ -7,12 +7,14 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
+
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
@@ -20,7 +22,7 @@ import (
 type Question struct {
 	Subject Subject
 	Result  *reconciler.Result
-	Recent  reconciler.BreakerState
+	Recent  plan.BreakerState
 	Advisor advice.Advisor
 	// Filter picks what is explained of the subject; nil picks all of it.
 	Filter *view.Filter

@@ -6,33 +6,34 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view/explain"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 // ask explains a subject of an observation, with these gates against everything Stale.
-func ask(t *testing.T, what string, gates []reconciler.Gate, parts ...Part) *view.ExplainReport {
+func ask(t *testing.T, what string, gates []plan.Gate, parts ...Part) *view.ExplainReport {
 	t.Helper()
 	s, err := explain.ParseSubject(what)
 	if err != nil {
 		t.Fatal(err)
 	}
 	j := Judged(Observe(parts...), facts.Policy{})
-	plan := &reconciler.Plan{}
+	p := &plan.Plan{}
 	for _, it := range j.StaleItems() {
 		if len(gates) > 0 && it.SharesVerdictOf() == nil {
-			plan.Refused = append(plan.Refused, reconciler.Refused{Item: it, Gate: gates[0], Also: gates[1:]})
+			p.Refused = append(p.Refused, plan.Refused{Item: it, Gate: gates[0], Also: gates[1:]})
 		}
 	}
-	return explain.NewReport(explain.Question{Subject: s, Result: view.PlannedResult(j, plan),
+	return explain.NewReport(explain.Question{Subject: s, Result: view.PlannedResult(j, p),
 		Advisor: advice.Advisor{Program: "ip-reconcile", Namespace: "kube-system"}})
 }
 
@@ -43,7 +44,7 @@ func answered(t *testing.T, what string, j *findings.Assessment) *view.ExplainRe
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := explain.NewReport(explain.Question{Subject: s, Result: view.PlannedResult(j, &reconciler.Plan{}),
+	d := explain.NewReport(explain.Question{Subject: s, Result: view.PlannedResult(j, &plan.Plan{}),
 		Advisor: advice.Advisor{Program: "ip-reconcile", Namespace: "kube-system"}})
 	return d
 }
@@ -60,17 +61,17 @@ var leak = All(UsualPool, ReportingWorker(Gone("box-1", UsualUID)), Reservation(
 
 func TestExplanation_NoRefusalPromisesARelease(t *testing.T) {
 	opens := Now.Add(time.Hour)
-	for _, why := range reconciler.Refusals() {
-		for name, also := range map[string][]reconciler.Gate{"alone": nil,
-			"with another": {{Why: reconciler.AwaitingConfirmation, At: opens, Detail: "is confirmed at some time"}}} {
-			if why == reconciler.AwaitingConfirmation && len(also) > 0 {
+	for _, why := range plan.Refusals() {
+		for name, also := range map[string][]plan.Gate{"alone": nil,
+			"with another": {{Why: plan.AwaitingConfirmation, At: opens, Detail: "is confirmed at some time"}}} {
+			if why == plan.AwaitingConfirmation && len(also) > 0 {
 				continue
 			}
-			gate := reconciler.Gate{Why: why, Detail: "the detail of " + string(why)}
-			if why == reconciler.AwaitingConfirmation {
+			gate := plan.Gate{Why: why, Detail: "the detail of " + string(why)}
+			if why == plan.AwaitingConfirmation {
 				gate.At = opens
 			}
-			d := ask(t, "10.0.0.5", append([]reconciler.Gate{gate}, also...), leak)
+			d := ask(t, "10.0.0.5", append([]plan.Gate{gate}, also...), leak)
 			text := said(d)
 			for _, it := range d.Items {
 				if len(it.Gates) != 1+len(also) {
@@ -88,7 +89,7 @@ func TestExplanation_NoRefusalPromisesARelease(t *testing.T) {
 			if len(also) > 0 && strings.Contains(text, "it releases the address once the verdict is confirmed") {
 				t.Errorf("%s %s: that it is confirmed is said to free it:\n%s", why, name, text)
 			}
-			if !strings.Contains(text, "\n"+string(why)+":") && why != reconciler.AwaitingConfirmation {
+			if !strings.Contains(text, "\n"+string(why)+":") && why != plan.AwaitingConfirmation {
 				t.Errorf("%s %s: nothing is advised about it:\n%s", why, name, text)
 			}
 		}
@@ -99,17 +100,17 @@ func TestExplanation_GatesOfOtherItemsAreNotShown(t *testing.T) {
 	s, _ := explain.ParseSubject("10.0.0.5")
 	j := Judged(Observe(leak, Pool("10.1.0.0-24", "10.1.0.0/24", Alloc("5", "default/other", "box-9", "net1"))),
 		facts.Policy{})
-	paused := reconciler.Gate{Why: reconciler.Paused, Pool: "kube-system/10.1.0.0-24", Detail: "its pool is paused"}
-	plan := &reconciler.Plan{CommonGates: []reconciler.Gate{paused}}
+	paused := plan.Gate{Why: plan.Paused, Pool: "kube-system/10.1.0.0-24", Detail: "its pool is paused"}
+	p := &plan.Plan{CommonGates: []plan.Gate{paused}}
 	for _, it := range j.StaleItems() {
 		if it.Allocation != nil && it.Object() == paused.Pool {
-			plan.Refused = append(plan.Refused, reconciler.Refused{Item: it, Gate: paused})
+			p.Refused = append(p.Refused, plan.Refused{Item: it, Gate: paused})
 		}
 	}
-	if len(plan.Refused) != 1 {
-		t.Fatalf("%d are refused", len(plan.Refused))
+	if len(p.Refused) != 1 {
+		t.Fatalf("%d are refused", len(p.Refused))
 	}
-	d := explain.NewReport(explain.Question{Subject: s, Result: view.PlannedResult(j, plan)})
+	d := explain.NewReport(explain.Question{Subject: s, Result: view.PlannedResult(j, p)})
 	if len(d.Gates) != 0 || len(d.Items[0].Gates) != 0 {
 		t.Errorf("the gates are %+v and %+v", d.Gates, d.Items[0].Gates)
 	}

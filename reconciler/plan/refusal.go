@@ -1,8 +1,6 @@
-package reconciler
+package plan
 
 import (
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -33,14 +31,6 @@ func (r Refusal) IsFailure() bool {
 	return r == Changed || r == LeaseBusy || r == NoLease || r == WriteFailed
 }
 
-// Gate is one reason why something Stale is not released now.
-type Gate struct {
-	Why    Refusal
-	Detail string    // a sentence
-	At     time.Time // when the gate opens by itself if nothing contradicts the verdict; zero where that is unknown
-	Pool   string    // the pool that the gate concerns, as "namespace/name"; "" for everything or one item
-}
-
 // Refused is a Stale item that is not released, with the gate that refuses it.
 type Refused struct {
 	*judge.Item
@@ -69,16 +59,7 @@ func (x Refused) At() time.Time {
 		if g.At.IsZero() {
 			return time.Time{}
 		}
-		at = maxTime(at, g.At)
+		at = later(at, g.At)
 	}
 	return at
-}
-
-func refusedBecause(it *judge.Item, why Refusal, detail string) Refused {
-	return Refused{Item: it, Gate: Gate{Why: why, Detail: detail}}
-}
-
-func leaseForbiddenDetail(namespace string, leases []string) string {
-	return fmt.Sprintf("cannot take whereabouts' Lease %s in namespace %s: forbidden; "+
-		"grant get, create and update on leases, or use --without-lease", strings.Join(leases, ", "), namespace)
 }

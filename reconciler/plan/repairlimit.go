@@ -1,4 +1,4 @@
-package findings
+package plan
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 )
 
 // These limits keep a lying agent from filling every range. Entries that a pod in the API requests on the reporting
@@ -54,14 +55,14 @@ func RepairLimit(x *facts.Facts, at NodePool, restored bool, inAll, byNode, inPo
 // of a pool with each interface, less its entries there. phantoms counts the entries of these pools that repairs wrote
 // for sandboxes without a pod, by the nodes that still report them.
 func UnrequestedRepairs(
-	x *facts.Facts, repairs []*Repair,
-) (unrequested map[*Repair]bool, phantoms map[NodePool]int) {
+	x *facts.Facts, repairs []*findings.Repair,
+) (unrequested map[*findings.Repair]bool, phantoms map[NodePool]int) {
 	type podPool struct {
 		podRef string
 		pool   *ippool.Pool
 	}
 	room, isCounted, isRead := map[podPool]int{}, map[podPool]bool{}, map[*ippool.Pool]bool{}
-	unrequested, phantoms = map[*Repair]bool{}, map[NodePool]int{}
+	unrequested, phantoms = map[*findings.Repair]bool{}, map[NodePool]int{}
 	for _, w := range repairs {
 		if w.Previous != nil {
 			room[podPool{w.Previous.PodRef, w.Pool}]++

@@ -1,4 +1,4 @@
-package reconciler
+package plan_test
 
 import (
 	"fmt"
@@ -6,16 +6,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
 
 // asking lets a pod request networks, without network-status.
@@ -60,14 +61,14 @@ func lastOf[T any](all []T, name func(T) string) []T {
 }
 
 // boundedRepairs plans repairs behind the fence. Of pools and reports with one name the last counts.
-func boundedRepairs(t *testing.T, parts ...Part) *repairPlan {
+func boundedRepairs(t *testing.T, parts ...Part) *plan.Repairs {
 	t.Helper()
-	p := newProcess(t, Options{Repair: true})
 	o := Observe(append(parts, func(o *Observed) { o.FencedSince = o.Now.Add(-30 * time.Second) })...)
 	o.Pools = lastOf(o.Pools, (*ippool.Pool).Ref)
 	o.Reports = o.Reports.With(lastOf(o.Reports.Or(nil), func(r *podstate.Report) string { return r.Name }))
-	p.Process.Known.State, o.Restored = p.Process.Known.Observe(o.Observation)
-	return p.planRepairs(Judged(o, p.Options.Policy))
+	var s restore.State
+	s, o.Restored = s.Observe(o.Observation)
+	return plan.MakeRepairs(Judged(o, facts.Policy{}), s, nil, nil, plan.Options{Repair: true})
 }
 
 const big = "10.0.0.0/16"
@@ -140,13 +141,13 @@ func TestRepairLimit_ReportDoesNotRaiseIt(t *testing.T) {
 			}, []Part{Pod("web", UID("uid-web"), asking("wb"))}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
-			plan := boundedRepairs(t, append([]Part{bigPool(), Node("worker-1"), FreshReport("worker-1", phantoms(256, 400, 1),
+			made := boundedRepairs(t, append([]Part{bigPool(), Node("worker-1"), FreshReport("worker-1", phantoms(256, 400, 1),
 				c.report)}, c.parts...)...)
-			plan.due = slices.DeleteFunc(plan.due, func(c *apply.Repair) bool {
+			made.Due = slices.DeleteFunc(made.Due, func(c plan.Repair) bool {
 				return c.Finding.Repair.Key == "" // a reservation
 			})
-			if got := len(plan.due); got != 110+c.asked {
-				t.Errorf("%d are written, want 110 and %d; of %d", got, c.asked, got+len(plan.refused))
+			if got := len(made.Due); got != 110+c.asked {
+				t.Errorf("%d are written, want 110 and %d; of %d", got, c.asked, got+len(made.Refused))
 			}
 		})
 	}
@@ -180,10 +181,10 @@ func TestRepairLimit_AfterRestore(t *testing.T) {
 			FreshReport("worker-2", twoDaysAgo)}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
-			plan := boundedRepairs(t, append([]Part{bigPool(), Node("worker-1"), FreshReport("worker-1", phantoms(256, 1200, 1)),
+			made := boundedRepairs(t, append([]Part{bigPool(), Node("worker-1"), FreshReport("worker-1", phantoms(256, 1200, 1)),
 				Node("worker-3"), FreshReport("worker-3")}, c.parts...)...)
-			if got := len(plan.due); got != c.want {
-				t.Errorf("%d of %d are written, want %d", got, got+len(plan.refused), c.want)
+			if got := len(made.Due); got != c.want {
+				t.Errorf("%d of %d are written, want %d", got, got+len(made.Refused), c.want)
 			}
 		})
 	}
@@ -196,11 +197,11 @@ func TestRepairLimit_AllNodes(t *testing.T) {
 		name := fmt.Sprint("liar-", i)
 		parts = append(parts, Node(name), FreshReport(name, phantoms(256*(i+1), 100, 1)))
 	}
-	if got := len(boundedRepairs(t, parts...).due); got != 1000 {
+	if got := len(boundedRepairs(t, parts...).Due); got != 1000 {
 		t.Errorf("%d of 1200 are written", got)
 	}
 	restored := append(parts, func(o *Observed) { o.Restored = "resourceVersion 90 after 100" })
-	if got := len(boundedRepairs(t, restored...).due); got != 1200 {
+	if got := len(boundedRepairs(t, restored...).Due); got != 1200 {
 		t.Errorf("after a restore %d of 1200 are written", got)
 	}
 }
@@ -223,55 +224,23 @@ func TestRepairLimit_SmallPools(t *testing.T) {
 			}
 			sandboxes = append(sandboxes, carries("box-"+name, name, uid, "10.0.0.0/29", ips...))
 		}
-		plan := boundedRepairs(t, append(parts, FreshReport("worker-1", sandboxes...))...)
-		if len(plan.refused) != c.withheld || len(plan.due) != ip-c.withheld {
-			t.Errorf("%d pods with %d addresses: %d due, %d withheld, want %d withheld", c.pods, c.addresses, len(plan.due),
-				len(plan.refused), c.withheld)
+		made := boundedRepairs(t, append(parts, FreshReport("worker-1", sandboxes...))...)
+		if len(made.Refused) != c.withheld || len(made.Due) != ip-c.withheld {
+			t.Errorf("%d pods with %d addresses: %d due, %d withheld, want %d withheld", c.pods, c.addresses, len(made.Due),
+				len(made.Refused), c.withheld)
 		}
 	}
 }
 
 // Otherwise a fence would stand for repairs that are not made.
-func TestPlanRepairs_Paused(t *testing.T) {
+func TestMakeRepairs_Paused(t *testing.T) {
 	for _, paused := range []bool{false, true} {
 		o := Observe(Pool("10.0.0.0-24", "10.0.0.0/24"), ReportingWorker(Sandbox("box-1", UsualUID, WithAddress("10.0.0.5",
 			""))), UsualPod(),
 			func(o *Observed) { o.Paused = paused })
-		plan := (&Reconciler{Process: &Process{}, Options: Options{DryRun: true}}).planRepairs(Judged(o, facts.Policy{}))
-		if want := map[bool]int{false: 1}[paused]; plan.total != want || len(plan.due) != want {
-			t.Errorf("paused %v: %d are to be repaired, and %d now", paused, plan.total, len(plan.due))
-		}
-	}
-}
-
-// The second check of some addresses finds the same as a full pass.
-func TestRepairs_SecondCheckFindsTheSame(t *testing.T) {
-	t.Parallel()
-	kinds := map[findings.Kind]int{}
-	for seed := range Seeds(6000) {
-		x, o, policy := ChangedIndex(NewRandom(seed, 4))
-		all := Judged(o, policy).Findings
-		rules := &repairRules{r: &Reconciler{}, live: &liveIndex{}}
-		for i := range all {
-			f := &all[i]
-			if f.Repair == nil {
-				continue
-			}
-			kinds[f.Kind]++
-			stand := rules.findAgain(x, []*apply.Repair{{Finding: f, IsDue: true}})
-			var found []findings.Finding
-			for _, s := range stand {
-				found = append(found, *s.Finding)
-			}
-			if want := DescribeFindings([]findings.Finding{*f}); !slices.Equal(DescribeFindings(found), want) {
-				t.Fatalf("seed %d: stands\n%v\nfound was\n%v", seed, DescribeFindings(found), want)
-			}
-		}
-	}
-	t.Log(kinds)
-	for _, kind := range []findings.Kind{findings.Unrecorded, findings.Misrecorded, findings.MissingReservation} {
-		if kinds[kind] < int(Seeds(5)) {
-			t.Errorf("%d findings of kind %s: the random clusters have too few", kinds[kind], kind)
+		made := plan.MakeRepairs(Judged(o, facts.Policy{}), restore.State{}, nil, nil, plan.Options{DryRun: true})
+		if want := map[bool]int{false: 1}[paused]; made.Total != want || len(made.Due) != want {
+			t.Errorf("paused %v: %d are to be repaired, and %d now", paused, made.Total, len(made.Due))
 		}
 	}
 }
