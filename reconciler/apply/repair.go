@@ -1,13 +1,11 @@
 package apply
 
 import (
-	"time"
-
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 )
 
 // Repair is the repair of a finding: it writes an allocation, or creates a reservation.
@@ -15,11 +13,10 @@ type Repair struct {
 	Finding *findings.Finding // as the last check found it; it has a findings.Repair
 	progress
 	leases     []string
-	First      time.Time // when the finding was found first
-	IsDue      bool      // it has stood for long enough
-	IsFollowUp bool      // the reservation of an allocation that was repaired
-	HasNoPod   bool      // no pod in the API asks for the allocation, see plan.UnrequestedRepairs
-	IsWatched  bool      // it was found in watch caches, so that the second check reads its pod
+	IsDue      bool // it has stood for long enough
+	IsFollowUp bool // the reservation of an allocation that was repaired
+	HasNoPod   bool // no pod in the API asks for the allocation, see plan.UnrequestedRepairs
+	IsWatched  bool // it was found in watch caches, so that the second check reads its pod
 }
 
 // NewRepair returns the repair of a finding, of which nothing is written.
