@@ -111,18 +111,18 @@ func addressesOf(todo []*apply.Release) []netip.Addr {
 func (e *releaseRules) FollowUps(*facts.Facts, *apply.Release) []*apply.Release { return nil }
 
 // GaveUp records why an item is not released.
-func (e *releaseRules) GaveUp(c *apply.Release, leases []string, err error) {
-	why, detail := refusalOf(err), err.Error()
+func (e *releaseRules) GaveUp(c *apply.Release, f apply.Failure) {
+	why, detail := refusalOf(f.Err), f.Err.Error()
 	switch {
-	case errors.Is(err, apply.ErrLeaseMissing):
+	case errors.Is(f.Err, apply.ErrLeaseMissing):
 		detail += "; run again"
 	case why == plan.NoLease:
-		detail = leaseForbiddenDetail(c.Item.Namespace(), leases)
+		detail = leaseForbiddenDetail(c.Item.Namespace(), f.Leases)
 	case why == plan.LeaseBusy:
 		detail = fmt.Sprintf("ADDs and DELs held Lease %s in namespace %s all the time; run again",
-			strings.Join(leases, ", "), c.Item.Namespace())
+			strings.Join(f.Leases, ", "), c.Item.Namespace())
 	case why == plan.Changed:
-		detail = fmt.Sprintf("changed at each of %d tries: %v", max(c.Tries(), 1), err)
+		detail = fmt.Sprintf("changed at each of %d tries: %v", max(f.Tries, 1), f.Err)
 	}
 	e.out.refused = append(e.out.refused, refusedBecause(c.Item, why, detail))
 }

@@ -3,9 +3,12 @@ package reconciler_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
@@ -105,6 +108,22 @@ func TestRelease_Holds(t *testing.T) {
 		{says: "the second check never fits into a hold", blue: 3,
 			set:   func(s *simulator) { s.takes["fresh"] = 11 * time.Second },
 			stays: 6, refused: refusals{plan.WriteFailed: 3}},
+		{says: "nor does that of many, which does not take a hold for each", blue: 3000,
+			set:   func(s *simulator) { s.takes["fresh"] = 11 * time.Second },
+			stays: 6000, refused: refusals{plan.WriteFailed: 3000}, check: func(t *testing.T, s *simulator) {
+				if len(s.holds) > 15 {
+					t.Errorf("%d holds", len(s.holds))
+				}
+			}},
+		{says: "a change for which no hold has time does not keep the others", blue: 40, set: func(s *simulator) {
+			s.entry("0-wide-10.0.0.0-16", 900, "default/gone-900", "box-900", true)
+			s.slow = func(call, object string) time.Duration {
+				if call == "fresh" && strings.Contains(object, "wide") {
+					return 11 * time.Second
+				}
+				return 0
+			}
+		}, stays: 2, refused: refusals{plan.WriteFailed: 1}},
 		// A write of the hold's last second may arrive when others hold the Lease.
 		{says: "the second check takes all of the hold, of an entry without a reservation", set: func(s *simulator) {
 			s.entry(bluePool, 1, "default/gone-1", "box-1", false)
@@ -126,6 +145,14 @@ func TestRelease_Holds(t *testing.T) {
 				t.Errorf("%d patches were sent", n)
 			}
 		}},
+		{says: "each is given up for its own error", blue: 1, red: 1, set: func(s *simulator) {
+			s.step = func(call, object string) {
+				if call == "patch" && object == redPool {
+					s.changePool(redPool, func(*unstructured.Unstructured) {})
+				}
+			}
+			s.whereCallFails(errServer, func(call, object string) bool { return call == "patch" && object == bluePool })
+		}, stays: 4, refused: refusals{plan.WriteFailed: 1, plan.Changed: 1}},
 		{says: "a pool with many items whose patches fail does not keep the others", blue: 1100, red: 3,
 			set: func(s *simulator) {
 				s.whereCallFails(errServer, func(call, object string) bool { return call == "patch" && object == bluePool })

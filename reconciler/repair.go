@@ -110,15 +110,15 @@ func (e *repairRules) FollowUps(x *facts.Facts, c *apply.Repair) []*apply.Repair
 }
 
 // GaveUp records why a finding is not repaired.
-func (e *repairRules) GaveUp(c *apply.Repair, _ []string, err error) {
-	f := c.Finding
+func (e *repairRules) GaveUp(c *apply.Repair, why apply.Failure) {
+	f, err := c.Finding, why.Err
 	e.r.Log.Warn("Could not repair a finding", "kind", f.Kind, "address", f.IP, "pool", f.Pool, "error", err)
 	e.out.unrepaired = append(e.out.unrepaired, plan.Unrepaired{Finding: *f, Why: refusalOf(err), Detail: err.Error()})
 }
 
 func (e *repairRules) gaveUp(changes []*apply.Repair, err error) {
 	for _, c := range changes {
-		e.GaveUp(c, nil, err)
+		e.GaveUp(c, apply.Failure{Err: err})
 	}
 }
 

@@ -207,7 +207,7 @@ func (s *simulator) Relist(ctx context.Context, before *facts.Observation) (*fac
 
 func (s *simulator) GetLive(ctx context.Context, before *facts.Observation, need facts.LiveKeys) (*facts.Live,
 	error) {
-	done, err := s.call(ctx, "fresh", "")
+	done, err := s.call(ctx, "fresh", fmt.Sprint(need.Pools))
 	if err != nil {
 		return nil, err
 	}

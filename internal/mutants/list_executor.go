@@ -9,7 +9,7 @@ func executor() []Mutant {
 		{Fault: "Nothing is read live under the Lease", Decl: "executor.check",
 			Tests: "TestRelease_WhatHappensInBetween",
 			Old: `if err := e.Reader.Read(ctx, need.Unique()); err != nil {
-		return checked, err
+		return nil, err
 	}`, New: ``},
 		{Fault: "The live read that contradicts is not heeded", Decl: "Release.Recheck",
 			Tests: "TestRelease_WhatHappensInBetween",
@@ -48,7 +48,7 @@ func executor() []Mutant {
 		{Fault: "What was read before the wait for the Lease does for the work under it",
 			Decl: "executor.underHold", Tests: "TestRelease_WhatHappensInBetween",
 			Old: `if err := e.Reader.Refresh(ctx); err != nil { // the wait for the Lease may have been long
-		return todo, err
+		return batch, err
 	}`, New: ``},
 		{Fault: "The entry is removed although its reservation was not deleted",
 			Decl: "editsOf", Tests: "TestRelease_StepsAndFaults",
@@ -69,8 +69,7 @@ func executor() []Mutant {
 			Old: `if err == nil && !h.mayWrite() {`, New: `if false {`},
 		{Fault: "Reservations are recreated after the hold", Decl: "executor.attempt",
 			Tests: "TestRelease_WritesThatArriveLate",
-			Old: `remaining, isSettled = e.settle(ctx, remaining)
-		return err`, New: `return err`},
+			Old:   `isSettled = e.settle(ctx, all)`, New: ``},
 		{Fault: "The check after a hold has no time limit", Decl: "executor.settleWithoutHold",
 			Tests: "TestRelease_NothingCanBeReadAfterTheHold",
 			Old:   `context.WithTimeout(ctx, maxSettle)`, New: `context.WithCancel(ctx)`},
@@ -79,14 +78,15 @@ func executor() []Mutant {
 			Old: `e.tryToRecreate(changes, 2, 0)`, New: ``},
 		{Fault: "A recreation that fails at once four times is given up", Decl: "executor.tryToRecreate",
 			Tests: "TestRelease_NothingCanBeReadAfterTheHold",
-			Old:   `(try < tries || e.Clock.Since(start) < atLeast)`, New: `try < tries`},
+			Old:   `(try < tries || e.Clock.Since(start) < atLeast)`, New: `(try < tries || start.IsZero())`},
 		{Fault: "A reservation that could not be recreated is forgotten", Decl: "Release.noteUndone",
 			Tests: "TestRelease_NothingCanBeReadAfterTheHold",
 			Old:   `return !slices.ContainsFunc(remaining, func(x *ippool.Reservation) bool { return isSame(x, res) })`,
 			New:   `return true`},
 		{Fault: "A deleted reservation waits while reports cannot be read again", Decl: "executor.attempt",
 			Tests: "TestRelease_ReportsCannotBeReadAfterTheHold",
-			Old:   `return e.settleWithoutHold(ctx, todo), err`, New: `return todo, err`},
+			Old: `e.settleWithoutHold(ctx, all)
+		return all, err`, New: `return all, err`},
 		{Fault: "A write begins although the hold is over", Decl: "executor.writeUnderHold",
 			Tests: "TestRelease_StepsAndFaults",
 			Old: `if !h.mayWrite() {
@@ -109,8 +109,30 @@ func executor() []Mutant {
 			Old:   `p.state = GivenUp`, New: ``},
 		{Fault: "What is given up does not have its reservations back", Decl: "executor.giveUp",
 			Tests: "TestRelease_StepsAndFaults",
-			Old: `e.end(changes, err)
-	e.recreateReservations(changes)`, New: `e.end(changes, err)`},
+			Old:   `e.recreateReservations(changes)`, New: ``},
+		{Fault: "Reservations of more changes are deleted while some are half-done", Decl: "backlog.take",
+			Tests: "TestRelease_Holds",
+			Old:   `len(halfDone) > 0`, New: `len(halfDone) > 0 && false`},
+		{Fault: "A change that failed is tried again at once", Decl: "backlog.retry", Tests: "TestBacklog_Order",
+			Old: `c.soFar().retryAt = now.Add(pause)`, New: `_ = pause`},
+		{Fault: "A change is tried without end", Decl: "backlog.retry",
+			Tests: "TestRelease_StepsAndFaults",
+			Old:   `b.tries(c) >= maxTries`, New: `false`},
+		{Fault: "The next hold is too short for as many changes as the last one", Decl: "backlog.resize",
+			Tests: "TestRelease_Holds",
+			Old:   `max(taken/2, moved, 1)`, New: `b.size`},
+		{Fault: "What no hold has time for is tried alone, without end", Decl: "executor.putBack",
+			Tests: "TestRelease_Holds",
+			Old:   `!isStuck`, New: `true`},
+		{Fault: "Every change has holds of its own before all are given up", Decl: "executor.run",
+			Tests: "TestRelease_Holds",
+			Old:   `idle == maxIdleHolds`, New: `false`},
+		{Fault: "What is forbidden is tried again and again", Decl: "executor.putBack",
+			Tests: "TestRelease_StepsAndFaults",
+			Old:   `case errors.Is(why, ErrForbidden),`, New: `case`},
+		{Fault: "A pool whose patches hang keeps the others waiting", Decl: "executor.putBack",
+			Tests: "TestExecutor_HangingPatch",
+			Old:   `(othersWait || e.backlog.tries(c) > 0)`, New: `(!othersWait && e.backlog.tries(c) > 0)`},
 		{Fault: "A reservation whose delete may yet arrive stays the same object",
 			Decl: "Cluster.Recreate", Tests: "TestRecreate_Answers",
 			Old: `if errors.Is(err, apply.ErrConflict) {

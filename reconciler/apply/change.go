@@ -1,14 +1,17 @@
 package apply
 
 import (
+	"cmp"
 	"errors"
+	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 )
 
 // Change is one thing that a pass writes: a Release or a Repair. The executor takes it through these states until it is
-// Done or GivenUp. A write that fails leaves it in one of them, where the next second check goes on:
+// Done or GivenUp. A write that fails leaves it in one of them. Then it is in the backlog until the next hold, whose
+// second check goes on there:
 //
 //	   ┌─create again──┐
 //	   ▼               │
@@ -44,16 +47,12 @@ type Change interface {
 
 // progress is how far a change has come.
 type progress struct {
-	state      State
-	err        error // of its last write
-	tries      int   // fruitless holds
-	unanswered int   // writes that outlasted their hold without success
+	state   State
+	err     error     // of its last write
+	retryAt time.Time // before then no hold tries it again; zero for at once
 }
 
 func (p *progress) soFar() *progress { return p }
-
-// Tries returns how many holds the change took part in that wrote nothing.
-func (p *progress) Tries() int { return p.tries }
 
 // State is how far a change has come.
 type State int
@@ -144,9 +143,36 @@ func worstError[C Change](changes []C) (err error) {
 	return err
 }
 
-func countPartial[C Change](changes []C) int {
-	partial, _ := partition(changes, C.isPartial)
-	return len(partial)
+// errorOf is why a change has not ended. err is that of its hold, if it has one.
+func errorOf[C Change](c C, err error) error {
+	return cmp.Or(err, c.soFar().err, ErrConflict)
+}
+
+func notEnded[C Change](changes []C) []C {
+	left, _ := partition(changes, func(c C) bool { return c.soFar().state < Done })
+	return left
+}
+
+func statesOf[C Change](changes []C) []State {
+	states := make([]State, 0, len(changes))
+	for _, c := range changes {
+		states = append(states, c.soFar().state)
+	}
+	return states
+}
+
+// countMoved counts the changes that are further than before. Those after the end of before were Waiting.
+func countMoved[C Change](before []State, changes []C) (n int) {
+	for i, c := range changes {
+		was := Waiting
+		if i < len(before) {
+			was = before[i]
+		}
+		if c.soFar().state > was {
+			n++
+		}
+	}
+	return n
 }
 
 func partition[C any](changes []C, is func(C) bool) (with, without []C) {

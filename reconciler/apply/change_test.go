@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // Every state with every answer to every write.
@@ -49,24 +48,6 @@ func TestAnswerOf(t *testing.T) {
 			}
 		} else if answerOf(nil) != want {
 			t.Error("no error is no success")
-		}
-	}
-}
-
-// A hold patches pools of at most 20,000 entries together, and at least one pool.
-func TestCountAffordable(t *testing.T) {
-	var queue []*Release
-	for i, entries := range []int{12_000, 8_000, 1, 30_000, 1} {
-		pool := &ippool.Pool{Allocations: make([]ippool.Allocation, entries)}
-		pool.Name = fmt.Sprint("pool-", i)
-		for range 10 {
-			queue = append(queue, &Release{Item: &judge.Item{Pool: pool}})
-		}
-	}
-	queue = append(queue, &Release{Item: &judge.Item{}}) // a reservation alone
-	for _, c := range []struct{ from, want int }{{0, 20}, {10, 20}, {20, 10}, {30, 10}, {40, 11}, {45, 6}} {
-		if got := countAffordable(queue[c.from:]); got != c.want {
-			t.Errorf("from %d: got %d, want %d", c.from, got, c.want)
 		}
 	}
 }

@@ -105,7 +105,7 @@ func (r *told) Recheck(x *facts.Facts, todo []*Release) Checked[*Release] {
 }
 
 func (r *told) FollowUps(*facts.Facts, *Release) []*Release { return nil }
-func (r *told) GaveUp(c *Release, _ []string, _ error)      { r.gaveUp[c]++ }
+func (r *told) GaveUp(c *Release, _ Failure)                { r.gaveUp[c]++ }
 func (r *told) Finished(c *Release)                         { r.finished[c]++ }
 
 // Whatever the API server answers, each change ends once, as done or given up, and the rules are told which. What is

@@ -15,13 +15,7 @@ import (
 )
 
 const (
-	firstBatch = 1000 // how many changes the first hold tries: 2 s of a server that needs 2 ms a change
-	maxBatch   = 2500 // how many changes one hold tries at most; one patch takes ippool.MaxRemovals
-	// maxEntries is how many entries the pools that one hold patches have at most. A patch costs the API server the whole
-	// pool, about 0.1 ms of a core for each entry.
-	maxEntries        = 20000
-	maxTries          = 5  // how many fruitless holds a change takes part in before it is given up until the next pass
-	maxFruitlessHolds = 15 // how many holds in a row without any write end the pass for all remaining changes
+	maxIdleHolds = 15 // how many holds in a row that brought no change further end the pass for all that wait
 	// maxSettle is how long the check after a hold may take. Then the reservations that were deleted are recreated
 	// without it.
 	maxSettle = 10 * time.Second
@@ -63,10 +57,17 @@ type Rules[C Change] interface {
 	Recheck(x *facts.Facts, todo []C) Checked[C]
 	// FollowUps returns what is written after a change that was just done, because of it.
 	FollowUps(x *facts.Facts, c C) []C
-	// GaveUp receives each change that writes did not complete. leases are those that were to be held.
-	GaveUp(c C, leases []string, err error)
+	// GaveUp receives each change that writes did not complete, and why.
+	GaveUp(c C, why Failure)
 	// Finished receives each change that is done.
 	Finished(c C)
+}
+
+// Failure is why a change was given up.
+type Failure struct {
+	Err    error
+	Leases []string // that were to be held
+	Tries  int      // that failed by themselves, not for lack of time
 }
 
 // Terms are how changes of one kind are written.
@@ -84,7 +85,7 @@ type executor[C Change] struct {
 	rules     Rules[C]
 	namespace string
 	leases    []string
-	writes    int               // changes that were written
+	backlog   *backlog[C]
 	conflicts map[string]string // the resourceVersion at which the last patch of a pool met a conflict
 }
 
@@ -92,79 +93,62 @@ type executor[C Change] struct {
 func Execute[C Change](ctx context.Context, d Deps, t Terms, rules Rules[C], changes []C) {
 	for _, g := range groupChanges(changes) {
 		e := &executor[C]{
-			Deps: d, Terms: t, rules: rules, namespace: g.namespace, leases: g.leases, conflicts: map[string]string{},
+			Deps: d, Terms: t, rules: rules, namespace: g.namespace, leases: g.leases,
+			backlog: newBacklog(g.changes), conflicts: map[string]string{},
 		}
-		e.run(ctx, g.changes)
+		e.run(ctx)
 	}
 }
 
-// run writes the changes, a batch under each hold. Changes for which a hold had no time come first under the next one.
-// Changes that failed go back to the end of the queue, and are given up when they have failed too often.
-func (e *executor[C]) run(ctx context.Context, queue []C) {
-	size, isSpent, fruitless := firstBatch, false, 0 // isSpent: the last hold was too short; fruitless: holds in a row
-	for len(queue) > 0 {
-		e.progress("%s in namespace %s: %d to go", e.Activity, e.namespace, len(queue)) // also a sign of life for the probe
-		n := countAffordable(queue[:min(size, len(queue))])
-		partial, writes := countPartial(queue[:n]), e.writes
-		if isSpent && partial > 0 { // these have their allocations removed before more reservations are deleted
-			n = partial
+// run takes a batch of changes from the backlog under each hold, until all have ended. An error that concerns all of
+// them ends all of them.
+func (e *executor[C]) run(ctx context.Context) {
+	idle := 0 // holds in a row
+	for len(e.backlog.waiting) > 0 {
+		e.progress("%s in namespace %s: %d to go", e.Activity, e.namespace, len(e.backlog.waiting)) // a sign of life, too
+		batch, pause := e.backlog.take(e.Clock.Now())
+		e.wait(ctx, pause)
+		before := statesOf(batch)
+		all, err := e.attempt(ctx, batch)
+		left, moved := notEnded(all), countMoved(before, all)
+		if idle++; moved > 0 {
+			idle = 0
 		}
-		remaining, err := e.attempt(ctx, queue[:n])
-		if remaining = e.endUnwritten(remaining, len(queue)-n); err == nil || errors.Is(err, ErrForbidden) {
-			if err = worstError(remaining); err == nil && len(remaining) > 0 {
-				err = ErrConflict
-			}
-		}
-		rest := queue[n:]
-		isSpent = errors.Is(err, ErrHoldSpent)
-		isFruitless := e.writes == writes && len(remaining) == n && !(isSpent && countPartial(remaining) > partial)
-		if fruitless++; !isFruitless {
-			fruitless = 0
-		}
-		switch {
-		case isFatal(err), fruitless == maxFruitlessHolds:
-			e.giveUp(slices.Concat(remaining, rest), err)
+		switch rest := slices.Concat(left, e.backlog.waiting); {
+		case isFatal(err), idle == maxIdleHolds:
+			e.giveUp(rest, cmp.Or(err, worstError(left), ErrConflict))
 			return
-		case ctx.Err() != nil:
-			e.giveUp(slices.Concat(remaining, rest), errors.New(cmp.Or(err, ctx.Err()).Error()))
+		case ctx.Err() != nil: // no failure of its kind
+			e.giveUp(rest, errors.New(cmp.Or(err, worstError(left), ctx.Err()).Error()))
 			return
-		case len(remaining) == 0: // one slow moment must not cost the rest of the run
-			size = min(2*size, maxBatch)
-		case isFruitless && isSpent && n > 1:
-			size = n / 2
-		case isFruitless:
-			failed, others := partition(remaining, func(c C) bool {
-				p := c.soFar()
-				p.tries++
-				return p.tries == maxTries
-			})
-			e.giveUp(failed, err)
-			remaining = others
-		case isSpent: // what a hold reads for changes that it has no time for is read again under the next one
-			size = max(size/2, e.writes-writes, 1)
 		}
-		if queue = slices.Concat(rest, remaining); isSpent {
-			partial, others := partition(remaining, C.isPartial)
-			queue = slices.Concat(partial, others, rest)
-		}
-		if isFruitless && len(queue) > 0 {
-			e.wait(ctx, 100*time.Millisecond<<min(fruitless, maxTries)) // the hold was too short, or another writer was faster
-		}
+		isSpent := e.putBack(left, err, len(batch) == 1 && moved == 0)
+		e.backlog.resize(len(batch), moved, isSpent, len(left) == 0)
 	}
 }
 
-// countAffordable is how many of the first changes have pools that one hold can patch: at least those of one pool.
-func countAffordable[C Change](queue []C) int {
-	pools, entries := map[string]bool{}, 0
-	for i, c := range queue {
-		if p := c.Steps().Pool; p != nil && !pools[p.Ref()] {
-			pools[p.Ref()] = true
-			if entries += len(p.Allocations); entries > maxEntries && len(pools) > 1 {
-				return i
-			}
+// putBack puts changes that were tried back into the backlog, or gives them up. err is that of their hold, if it has
+// one. A hold that was too short, isSpent, is no failure of its changes, unless it is stuck: it had a single one, and
+// did not bring that further. A write that was not answered took all of its hold. It is tried once more if no other
+// change waits.
+func (e *executor[C]) putBack(changes []C, err error, isStuck bool) (isSpent bool) {
+	othersWait := len(e.backlog.waiting) > 0 || slices.ContainsFunc(changes, func(c C) bool {
+		return !errors.Is(errorOf(c, err), errNoAnswer)
+	})
+	var noTime, lost []C
+	for _, c := range changes {
+		switch why := errorOf(c, err); {
+		case errors.Is(why, ErrForbidden), errors.Is(why, errNoAnswer) && (othersWait || e.backlog.tries(c) > 0):
+			lost = append(lost, c)
+		case errors.Is(why, ErrHoldSpent) && !isStuck:
+			noTime = append(noTime, c)
+		case !e.backlog.retry(c, e.Clock.Now()):
+			lost = append(lost, c)
 		}
 	}
-	return len(queue)
+	e.backlog.putFirst(noTime)
+	e.giveUp(lost, err)
+	return len(noTime) > 0
 }
 
 // isFatal reports whether an error of a hold concerns all changes that need its Leases.
@@ -173,137 +157,114 @@ func isFatal(err error) bool {
 		errors.Is(err, ErrLeaseFailed)
 }
 
-// attempt takes the Leases, checks changes and writes them. It returns those to try again, and an error of all.
-func (e *executor[C]) attempt(ctx context.Context, todo []C) ([]C, error) {
+// attempt takes the Leases, checks a batch of changes and writes it. Each change has its state and its error then. all
+// are the batch and the changes that follow it. The error is that of the hold.
+func (e *executor[C]) attempt(ctx context.Context, batch []C) (all []C, err error) {
+	all = batch
 	if err := e.Reader.Refresh(ctx); err != nil {
-		return e.settleWithoutHold(ctx, todo), err
+		e.settleWithoutHold(ctx, all)
+		return all, err
 	}
-	remaining, isSettled := todo, false
-	err := e.Leases.Hold(ctx, e.namespace, e.leases, func(ctx context.Context, s Session) (err error) {
-		remaining, err = e.underHold(ctx, newHold(s), todo)
-		remaining, isSettled = e.settle(ctx, remaining)
+	isSettled := false
+	err = e.Leases.Hold(ctx, e.namespace, e.leases, func(ctx context.Context, s Session) (err error) {
+		all, err = e.underHold(ctx, newHold(s), batch)
+		isSettled = e.settle(ctx, all)
 		return err
 	})
-	e.Log.Debug("Held whereabouts' Leases", "namespace", e.namespace, "leases", e.leases, "items", len(todo),
-		"remaining", len(remaining), "error", err)
+	left := notEnded(all)
+	e.Log.Debug("Held whereabouts' Leases", "namespace", e.namespace, "leases", e.leases, "items", len(batch),
+		"remaining", len(left), "error", cmp.Or(err, worstError(left)))
 	if !isSettled {
-		remaining = e.settleWithoutHold(ctx, remaining)
+		e.settleWithoutHold(ctx, all)
 	}
-	return remaining, err
+	return all, err
 }
 
 // settleWithoutHold settles changes while no Lease is held. If nothing can be read, it tries to recreate every
 // reservation that was deleted, since an allocation may need it.
-func (e *executor[C]) settleWithoutHold(ctx context.Context, changes []C) []C {
+func (e *executor[C]) settleWithoutHold(ctx context.Context, changes []C) {
 	reading, cancel := context.WithTimeout(ctx, maxSettle)
 	defer cancel()
 	for reading.Err() == nil {
-		if remaining, isSettled := e.settle(reading, changes); isSettled {
-			return remaining
+		if e.settle(reading, changes) {
+			return
 		}
 		e.wait(reading, 500*time.Millisecond)
 	}
 	if ctx.Err() == nil { // otherwise they are given up
 		e.tryToRecreate(changes, 2, 0)
 	}
-	return changes
 }
 
 // settle checks changes again after writes failed, if a reservation was deleted. It recreates the reservations of items
-// that prove live: best under the hold, while no ADD can miss them.
-func (e *executor[C]) settle(ctx context.Context, changes []C) (remaining []C, ok bool) {
-	if countPartial(changes) == 0 {
-		return changes, true
+// that prove live: best under the hold, while no ADD can miss them. It reports whether that was possible.
+func (e *executor[C]) settle(ctx context.Context, changes []C) bool {
+	left := notEnded(changes)
+	if !slices.ContainsFunc(left, C.isPartial) {
+		return true
 	}
-	checked, err := e.check(ctx, changes)
-	if err != nil {
-		return changes, false
-	}
-	return checked.stand, true
+	_, err := e.check(ctx, left)
+	return err == nil
 }
 
 // underHold checks what can have changed since the Leases were requested, and writes. It returns what attempt does.
-func (e *executor[C]) underHold(ctx context.Context, h *hold, todo []C) (remaining []C, err error) {
+func (e *executor[C]) underHold(ctx context.Context, h *hold, batch []C) (all []C, err error) {
 	requested := e.Clock.Now()
 	if err := e.Reader.Refresh(ctx); err != nil { // the wait for the Lease may have been long
-		return todo, err
+		return batch, err
 	}
 	start, isBounded := e.Clock.Now(), !h.until.IsZero()
 	if isBounded { // the time for the refresh does not count
 		h.until = h.until.Add(start.Sub(requested))
 	}
-	work, without := partition(todo, func(c C) bool { _, leases := c.Leases(); return h.covers(leases) })
+	work, without := partition(batch, func(c C) bool { _, leases := c.Leases(); return h.covers(leases) })
 	for _, c := range without {
 		c.soFar().err = ErrLeaseMissing
 	}
-	if len(work) > 0 {
-		checked, err := e.check(ctx, work)
-		if err != nil {
-			return todo, err
-		}
-		if isBounded && e.WriteFor > 0 {
-			h.until = start.Add(e.WriteFor)
-			if later := e.Clock.Now().Add(e.WriteFor / 2); later.After(h.until) {
-				h.until = later
-			}
-		}
-		remaining = e.write(ctx, h, checked)
+	if len(work) == 0 {
+		return batch, nil
 	}
-	remaining = append(remaining, without...)
-	return remaining, worstError(remaining)
+	stand, err := e.check(ctx, work)
+	if err != nil {
+		return batch, err
+	}
+	if isBounded && e.WriteFor > 0 {
+		h.until = start.Add(e.WriteFor)
+		if later := e.Clock.Now().Add(e.WriteFor / 2); later.After(h.until) {
+			h.until = later
+		}
+	}
+	return slices.Concat(batch, e.write(ctx, h, stand)), nil
 }
 
-// check is the second check: it reads live what can have changed, and judges again.
-func (e *executor[C]) check(ctx context.Context, todo []C) (checked Checked[C], err error) {
+// check is the second check: it reads live what can have changed, and judges again. It returns the changes that stand.
+// All others have ended.
+func (e *executor[C]) check(ctx context.Context, todo []C) (stand []C, err error) {
 	var need facts.LiveKeys
 	for _, c := range todo {
 		need = need.And(c.Keys(e.Reader.Index()))
 	}
 	if err := e.Reader.Read(ctx, need.Unique()); err != nil {
-		return checked, err
+		return nil, err
 	}
-	checked = e.rules.Recheck(e.Reader.Index(), todo)
+	checked := e.rules.Recheck(e.Reader.Index(), todo)
 	e.recreateReservations(checked.undo)
 	for _, c := range checked.arrived {
 		c.soFar().state = Done
 		e.rules.Finished(c)
 	}
-	return checked, nil
+	return checked.stand, nil
 }
 
 // giveUp ends changes for this pass, and recreates the reservations of those that may be incomplete. One reservation
-// too many is found and released later; one too few may hand out a live address.
+// too many is found and released later; one too few may hand out a live address. err is that of their hold, if it has
+// one.
 func (e *executor[C]) giveUp(changes []C, err error) {
-	e.end(changes, err)
-	e.recreateReservations(changes)
-}
-
-func (e *executor[C]) end(changes []C, err error) {
 	for _, c := range changes {
-		e.rules.GaveUp(c, e.leases, err)
+		e.rules.GaveUp(c, Failure{errorOf(c, err), e.leases, e.backlog.tries(c)})
 		c.soFar().state = GivenUp
 	}
-}
-
-// endUnwritten gives up the changes whose write is forbidden or was not answered, and returns the others. A write
-// that was not answered is tried once more if no other change waits. waiting is how many changes are not in all.
-func (e *executor[C]) endUnwritten(all []C, waiting int) (others []C) {
-	denied, others := partition(all, func(c C) bool { return errors.Is(c.soFar().err, ErrForbidden) })
-	unanswered, rest := partition(others, func(c C) bool { return errors.Is(c.soFar().err, errNoAnswer) })
-	again, last := partition(unanswered, func(c C) bool {
-		p := c.soFar()
-		p.unanswered++
-		return p.unanswered == 1
-	})
-	if others = append(rest, again...); len(rest)+waiting > 0 {
-		others, last = rest, unanswered
-	}
-	denied = append(denied, last...)
-	for _, c := range denied {
-		e.end([]C{c}, c.soFar().err)
-	}
-	e.recreateReservations(denied)
-	return others
+	e.recreateReservations(changes)
 }
 
 func (e *executor[C]) progress(format string, args ...any) {
@@ -314,6 +275,9 @@ func (e *executor[C]) progress(format string, args ...any) {
 
 // wait pauses for about d; it ends early with the context.
 func (e *executor[C]) wait(ctx context.Context, d time.Duration) {
+	if d == 0 {
+		return
+	}
 	t := e.Clock.NewTimer(e.Jitter(d))
 	defer t.Stop()
 	select {

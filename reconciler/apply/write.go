@@ -21,9 +21,8 @@ const (
 )
 
 // write deletes the reservations of allocations, patches pools, and creates reservations. A write that fails ends its
-// change for this hold. write returns the changes that failed.
-func (e *executor[C]) write(ctx context.Context, h *hold, checked Checked[C]) (failed []C) {
-	changes := checked.stand
+// change for this hold. write returns the changes that follow those that are done.
+func (e *executor[C]) write(ctx context.Context, h *hold, changes []C) (followUps []C) {
 	for _, c := range changes {
 		c.soFar().err = nil
 	}
@@ -33,22 +32,19 @@ func (e *executor[C]) write(ctx context.Context, h *hold, checked Checked[C]) (f
 	e.deleteReservations(ctx, h, changes, written)
 	e.patchPools(ctx, h, changes, written)
 	e.Reader.Wrote(written)
-	all := slices.Clone(changes)
 	for _, c := range changes {
 		if c.soFar().state == Done {
-			all = append(all, e.rules.FollowUps(e.Reader.Index(), c)...)
+			followUps = append(followUps, e.rules.FollowUps(e.Reader.Index(), c)...)
 		}
 	}
+	all := slices.Concat(changes, followUps)
 	e.createReservations(ctx, h, all)
 	for _, c := range all {
 		if c.soFar().state == Done {
-			e.writes++
 			e.rules.Finished(c)
-		} else {
-			failed = append(failed, c)
 		}
 	}
-	return failed
+	return followUps
 }
 
 // deleteReservations deletes the reservations of changes, once where two allocations share one.
