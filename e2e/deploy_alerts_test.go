@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/monitoring"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
@@ -71,15 +71,15 @@ func heldReasons(t *testing.T) (reasons []string) {
 // The page has what a word's own explanation, which 'ip-reconcile explain WORD' prints for all, does not say.
 func TestDocs_EachWordOfTroubleshooting(t *testing.T) {
 	t.Parallel()
-	var refusals, findings []string
+	var refusals, kinds []string
 	for _, r := range plan.Refusals() {
 		refusals = append(refusals, string(r))
 	}
-	for _, k := range judge.Kinds() {
-		findings = append(findings, string(k))
+	for _, k := range findings.Kinds() {
+		kinds = append(kinds, string(k))
 	}
 	for section, printed := range map[string][]string{"Held": heldReasons(t), "Refusals": refusals,
-		"Findings": findings} {
+		"Findings": kinds} {
 		for _, word := range words(t, section) {
 			if !slices.Contains(printed, word) {
 				t.Errorf("docs/operate/troubleshooting.md has %s under %s", word, section)

@@ -29,7 +29,7 @@ func (r *Reconciler) release(ctx context.Context, x *facts.Facts, items []*judge
 		changes = append(changes, apply.NewRelease(it))
 	}
 	slices.SortStableFunc(changes, func(a, b *apply.Release) int { return judge.ByPlace(a.Item, b.Item) })
-	live := &liveIndex{r: r, first: x.Observation(), known: r.Process.Known}
+	live := &liveFacts{r: r, first: x.Observation(), known: r.Process.Known}
 	rules := &releaseRules{r: r, live: live, recordedIDs: map[string]bool{}}
 	apply.Execute(ctx, r.applyDeps(live), apply.Terms{Activity: "Releasing"}, rules, changes)
 	r.Process.Known = live.known
@@ -37,7 +37,7 @@ func (r *Reconciler) release(ctx context.Context, x *facts.Facts, items []*judge
 	return rules.out
 }
 
-func (r *Reconciler) applyDeps(live *liveIndex) apply.Deps {
+func (r *Reconciler) applyDeps(live *liveFacts) apply.Deps {
 	return apply.Deps{
 		Reader: live, Leases: r.Leases, Clock: r.Clock, Jitter: r.Jitter, Log: r.Log, Progress: r.Progress,
 	}
@@ -46,7 +46,7 @@ func (r *Reconciler) applyDeps(live *liveIndex) apply.Deps {
 // releaseRules judge releases again, and record what becomes of them.
 type releaseRules struct {
 	r           *Reconciler
-	live        *liveIndex
+	live        *liveFacts
 	recordedIDs map[string]bool // reservations whose release is recorded
 	out         releaseOutcome
 	// contradicted are the items that the second check judged otherwise: after the writes their wait starts again.

@@ -37,7 +37,7 @@ func (r *Reconciler) repair(ctx context.Context, j *findings.Assessment) repairO
 		changes = append(changes, c)
 	}
 	slices.SortStableFunc(changes, allocationsFirst)
-	live := &liveIndex{r: r, first: j.Observation, known: r.Process.Known}
+	live := &liveFacts{r: r, first: j.Observation, known: r.Process.Known}
 	rules := &repairRules{r, live, repairOutcome{unrepaired: p.Refused, remaining: p.Total, next: p.Next}}
 	terms := apply.Terms{Activity: "Repairing", WriteFor: repairWriteFor}
 	apply.Execute(ctx, r.applyDeps(live), terms, rules, changes)
@@ -53,7 +53,7 @@ func (r *Reconciler) planRepairs(j *findings.Assessment) *plan.Repairs {
 // repairRules find the findings of repairs again, and record what becomes of them.
 type repairRules struct {
 	r    *Reconciler
-	live *liveIndex
+	live *liveFacts
 	out  repairOutcome
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
-	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judgetest"
 )
 
 // The second check of some addresses finds the same as a full pass.
@@ -17,7 +17,7 @@ func TestRepairs_SecondCheckFindsTheSame(t *testing.T) {
 	for seed := range Seeds(6000) {
 		x, o, policy := ChangedIndex(NewRandom(seed, 4))
 		all := Judged(o, policy).Findings
-		rules := &repairRules{r: &Reconciler{}, live: &liveIndex{}}
+		rules := &repairRules{r: &Reconciler{}, live: &liveFacts{}}
 		for i := range all {
 			f := &all[i]
 			if f.Repair == nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
-	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judgetest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
@@ -251,7 +251,7 @@ func TestShareLost(t *testing.T) {
 		}
 		watched := All(settled, func(o *Observed) { o.Watched = true })
 		p.WantReleased("before the second check", p.pass(3*minute, watched))
-		live := &liveIndex{r: p.Reconciler, first: p.next.Observation, known: p.Process.Known}
+		live := &liveFacts{r: p.Reconciler, first: p.next.Observation, known: p.Process.Known}
 		if err := live.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}

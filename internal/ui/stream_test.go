@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judgetest"
 )
 
 // serving serves a page until the test ends.

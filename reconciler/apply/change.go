@@ -30,7 +30,7 @@ import (
 type Change interface {
 	// Leases returns the namespace of what is written, and those of whereabouts' Leases in it that this needs.
 	Leases() (namespace string, names []string)
-	// Keys names what the second check reads live. The index is what was read last.
+	// Keys names what the second check reads live. The facts are what was read last.
 	Keys(x *facts.Facts) facts.LiveKeys
 	// Steps returns what has yet to be written.
 	Steps() Steps

@@ -17,7 +17,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
-	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judgetest"
 )
 
 // server answers at random: with success, or with an error that leaves the outcome open or not.
@@ -48,7 +48,7 @@ func (s *server) Refresh(context.Context) error {
 
 func (s *server) Read(ctx context.Context, _ facts.LiveKeys) error { return s.Refresh(ctx) }
 func (s *server) Wrote(written *facts.Live)                        { s.x = s.x.With(written) }
-func (s *server) Index() *facts.Facts                              { return s.x }
+func (s *server) Facts() *facts.Facts                              { return s.x }
 
 func (s *server) Hold(ctx context.Context, _ string, leases []string, work Work) error {
 	if s.rand.IntN(8) == 0 {

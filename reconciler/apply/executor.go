@@ -47,8 +47,8 @@ type Reader interface {
 	Read(ctx context.Context, need facts.LiveKeys) error
 	// Wrote adds what was written.
 	Wrote(written *facts.Live)
-	// Index returns all of that together; nil before the first Refresh.
-	Index() *facts.Facts
+	// Facts returns all of that together; nil before the first Refresh.
+	Facts() *facts.Facts
 }
 
 // Rules are how changes of one kind are judged again, and who is told how they end.
@@ -242,12 +242,12 @@ func (e *executor[C]) underHold(ctx context.Context, h *hold, batch []C) (all []
 func (e *executor[C]) check(ctx context.Context, todo []C) (stand []C, err error) {
 	var need facts.LiveKeys
 	for _, c := range todo {
-		need = need.And(c.Keys(e.Reader.Index()))
+		need = need.And(c.Keys(e.Reader.Facts()))
 	}
 	if err := e.Reader.Read(ctx, need.Unique()); err != nil {
 		return nil, err
 	}
-	checked := e.rules.Recheck(e.Reader.Index(), todo)
+	checked := e.rules.Recheck(e.Reader.Facts(), todo)
 	e.recreateReservations(checked.undo)
 	for _, c := range checked.arrived {
 		c.soFar().state = Done

@@ -34,7 +34,7 @@ func (e *executor[C]) write(ctx context.Context, h *hold, changes []C) (followUp
 	e.Reader.Wrote(written)
 	for _, c := range changes {
 		if c.soFar().state == Done {
-			followUps = append(followUps, e.rules.FollowUps(e.Reader.Index(), c)...)
+			followUps = append(followUps, e.rules.FollowUps(e.Reader.Facts(), c)...)
 		}
 	}
 	all := slices.Concat(changes, followUps)

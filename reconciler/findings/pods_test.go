@@ -3,7 +3,7 @@ package findings_test
 import (
 	"time"
 
-	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judgetest"
 )
 
 var (

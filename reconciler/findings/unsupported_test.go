@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
-	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judgetest"
 )
 
 func TestUnsupportedRange_Finding(t *testing.T) {

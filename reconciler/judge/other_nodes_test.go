@@ -10,7 +10,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
-	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judgetest"
 )
 
 // A cloned machine, or one agent that lies, has the ids of sandboxes that run elsewhere.

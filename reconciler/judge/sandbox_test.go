@@ -11,7 +11,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
-	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judgetest"
 )
 
 // stateIn judges the usual allocation, with no pod by its name, and returns what is known of its sandbox.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judgetest"
 )
 
 // A text that is too long loses the doubts first: the next process doubts everything.

@@ -25,7 +25,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/sysdump"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
-	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judgetest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 )
 

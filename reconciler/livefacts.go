@@ -16,9 +16,9 @@ const (
 	maxRefresh = 15 * time.Second
 )
 
-// liveIndex is what the second check judges on: the last refresh, with live reads and our own writes since. It is an
+// liveFacts are what the second check judges on: the last refresh, with live reads and our own writes since. It is an
 // apply.Reader.
-type liveIndex struct {
+type liveFacts struct {
 	r           *Reconciler
 	first       *facts.Observation // before the first refresh
 	x           *facts.Facts       // nil before it
@@ -26,14 +26,14 @@ type liveIndex struct {
 	refreshedAt time.Time
 }
 
-// Index returns what was read last, nil before the first refresh.
-func (b *liveIndex) Index() *facts.Facts { return b.x }
+// Facts are what was read last, nil before the first refresh.
+func (b *liveFacts) Facts() *facts.Facts { return b.x }
 
-// observation is what the index was built from, updated except for pods and reservations.
-func (b *liveIndex) observation() *facts.Observation { return b.x.Base() }
+// observation is what they were built from, updated except for pods and reservations.
+func (b *liveFacts) observation() *facts.Observation { return b.x.Base() }
 
 // Refresh reads again what live reads leave out, if the last refresh is too old; if possible while no Lease is held.
-func (b *liveIndex) Refresh(ctx context.Context) error {
+func (b *liveFacts) Refresh(ctx context.Context) error {
 	if !b.refreshedAt.IsZero() && b.r.Clock.Since(b.refreshedAt) < refreshEvery {
 		return nil
 	}
@@ -60,8 +60,8 @@ func (b *liveIndex) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// Read makes a live read and puts the result into the index.
-func (b *liveIndex) Read(ctx context.Context, need facts.LiveKeys) error {
+// Read makes a live read and lays the result over the facts.
+func (b *liveFacts) Read(ctx context.Context, need facts.LiveKeys) error {
 	live, err := b.r.Source.GetLive(ctx, b.observation(), need)
 	if err != nil {
 		return fmt.Errorf("live read: %w", err)
@@ -79,8 +79,8 @@ func (b *liveIndex) Read(ctx context.Context, need facts.LiveKeys) error {
 	return nil
 }
 
-// Wrote puts what was written into the index.
-func (b *liveIndex) Wrote(written *facts.Live) {
+// Wrote lays what was written over the facts.
+func (b *liveFacts) Wrote(written *facts.Live) {
 	b.known.State = b.known.WithVersions(written.Pools)
 	b.x = b.x.With(written)
 }
