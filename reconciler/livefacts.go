@@ -21,16 +21,16 @@ const (
 type liveFacts struct {
 	r           *Reconciler
 	first       *facts.Observation // before the first refresh
-	x           *facts.Facts       // nil before it
+	facts       *facts.Facts       // nil before it
 	known       Known              // before it what the pass knows
 	refreshedAt time.Time
 }
 
 // Facts are what was read last, nil before the first refresh.
-func (b *liveFacts) Facts() *facts.Facts { return b.x }
+func (b *liveFacts) Facts() *facts.Facts { return b.facts }
 
 // observation is what they were built from, updated except for pods and reservations.
-func (b *liveFacts) observation() *facts.Observation { return b.x.Base() }
+func (b *liveFacts) observation() *facts.Observation { return b.facts.Base() }
 
 // Refresh reads again what live reads leave out, if the last refresh is too old; if possible while no Lease is held.
 func (b *liveFacts) Refresh(ctx context.Context) error {
@@ -38,8 +38,8 @@ func (b *liveFacts) Refresh(ctx context.Context) error {
 		return nil
 	}
 	before := b.first
-	if b.x != nil {
-		before = b.x.Observation()
+	if b.facts != nil {
+		before = b.facts.Observation()
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxRefresh)
 	defer cancel()
@@ -56,7 +56,7 @@ func (b *liveFacts) Refresh(ctx context.Context) error {
 	if o.Now.Before(before.Now) {
 		o.Now = before.Now // the API server's time has whole seconds; confirmed verdicts stay confirmed
 	}
-	b.x, b.refreshedAt = facts.New(o, b.known, b.r.Options.JudgePolicy()), b.r.Clock.Now()
+	b.facts, b.refreshedAt = facts.New(o, b.known, b.r.Options.JudgePolicy()), b.r.Clock.Now()
 	return nil
 }
 
@@ -66,14 +66,14 @@ func (b *liveFacts) Read(ctx context.Context, need facts.LiveKeys) error {
 	if err != nil {
 		return fmt.Errorf("live read: %w", err)
 	}
-	b.x = b.x.With(live)
+	b.facts = b.facts.With(live)
 	s := b.known.WithVersions(live.Pools)
 	if live.Restored != "" {
 		s = s.Detected(live.Restored, b.observation().Now)
 	}
 	next := b.known.with(s)
 	if s.IsNewerThan(b.known.State) { // what the restore may have brought back proves nothing now
-		b.x = b.x.WithDoubts(next)
+		b.facts = b.facts.WithDoubts(next)
 	}
 	b.known = next
 	return nil
@@ -82,5 +82,5 @@ func (b *liveFacts) Read(ctx context.Context, need facts.LiveKeys) error {
 // Wrote lays what was written over the facts.
 func (b *liveFacts) Wrote(written *facts.Live) {
 	b.known.State = b.known.WithVersions(written.Pools)
-	b.x = b.x.With(written)
+	b.facts = b.facts.With(written)
 }

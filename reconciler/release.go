@@ -23,13 +23,13 @@ type releaseOutcome struct {
 }
 
 // release makes the second check of each item and releases what is still Stale.
-func (r *Reconciler) release(ctx context.Context, x *facts.Facts, items []*judge.Item) releaseOutcome {
+func (r *Reconciler) release(ctx context.Context, f *facts.Facts, items []*judge.Item) releaseOutcome {
 	changes := make([]*apply.Release, 0, len(items))
 	for _, it := range items {
 		changes = append(changes, apply.NewRelease(it))
 	}
 	slices.SortStableFunc(changes, func(a, b *apply.Release) int { return judge.ByPlace(a.Item, b.Item) })
-	live := &liveFacts{r: r, first: x.Observation(), known: r.Process.Known}
+	live := &liveFacts{r: r, first: f.Observation(), known: r.Process.Known}
 	rules := &releaseRules{r: r, live: live, recordedIDs: map[string]bool{}}
 	apply.Execute(ctx, r.applyDeps(live), apply.Terms{Activity: "Releasing"}, rules, changes)
 	r.Process.Known = live.known
@@ -54,8 +54,8 @@ type releaseRules struct {
 }
 
 // Recheck judges items again, by the gates of the pass without its breaker, which has let them pass.
-func (e *releaseRules) Recheck(x *facts.Facts, todo []*apply.Release) apply.Checked[*apply.Release] {
-	j := judge.JudgeAt(x, e.live.known, e.r.Options.Overrides, addressesOf(todo))
+func (e *releaseRules) Recheck(f *facts.Facts, todo []*apply.Release) apply.Checked[*apply.Release] {
+	j := judge.JudgeAt(f, e.live.known, e.r.Options.Overrides, addressesOf(todo))
 	now := map[judge.ID]*judge.Item{}
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
 		now[it.ID()] = it
@@ -67,7 +67,7 @@ func (e *releaseRules) Recheck(x *facts.Facts, todo []*apply.Release) apply.Chec
 	var stand, arrived []*apply.Release
 	for _, c := range todo {
 		it := now[c.ID()]
-		switch c.Recheck(x, it) {
+		switch c.Recheck(f, it) {
 		case apply.Arrived:
 			arrived = append(arrived, c)
 		case apply.MayBeAdopted:
@@ -91,7 +91,7 @@ func (e *releaseRules) Recheck(x *facts.Facts, todo []*apply.Release) apply.Chec
 			}
 		}
 	}
-	return apply.CheckedReleases(x, j, todo, stand, arrived)
+	return apply.CheckedReleases(f, j, todo, stand, arrived)
 }
 
 // addressesOf are the addresses of releases and of what they are judged with.

@@ -58,21 +58,21 @@ type repairRules struct {
 }
 
 // Recheck returns the repairs whose findings are found again, as they are found now.
-func (e *repairRules) Recheck(x *facts.Facts, todo []*apply.Repair) apply.Checked[*apply.Repair] {
+func (e *repairRules) Recheck(f *facts.Facts, todo []*apply.Repair) apply.Checked[*apply.Repair] {
 	var stand []*apply.Repair
-	switch o := x.Base(); {
+	switch o := f.Base(); {
 	case o.Restored != "":
 		e.gaveUp(todo, fmt.Errorf("%w: etcd was restored (%s), and earlier observations prove nothing",
 			errPreconditions, o.Restored))
 	case o.Paused:
 		e.gaveUp(todo, errAllPaused)
 	default:
-		stand = e.findAgain(x, todo)
+		stand = e.findAgain(f, todo)
 	}
 	return apply.CheckedRepairs(todo, stand)
 }
 
-func (e *repairRules) findAgain(x *facts.Facts, todo []*apply.Repair) (stand []*apply.Repair) {
+func (e *repairRules) findAgain(f *facts.Facts, todo []*apply.Repair) (stand []*apply.Repair) {
 	asked := make(map[string]*apply.Repair, len(todo))
 	var entries, reservations []netip.Addr
 	for _, c := range todo {
@@ -83,21 +83,21 @@ func (e *repairRules) findAgain(x *facts.Facts, todo []*apply.Repair) (stand []*
 			reservations = append(reservations, c.Finding.Repair.Address)
 		}
 	}
-	j := judge.JudgeAt(x, e.live.known, e.r.Options.Overrides, slices.Concat(entries, reservations))
-	found := findings.FindingsAt(j, entries, reservations)
+	j := judge.JudgeAt(f, e.live.known, e.r.Options.Overrides, slices.Concat(entries, reservations))
+	found := findings.At(j, entries, reservations)
 	for i := range found {
-		f := &found[i]
-		if f.Repair == nil {
+		again := &found[i]
+		if again.Repair == nil {
 			continue
 		}
-		c := asked[plan.RepairKey(f)]
+		c := asked[plan.RepairKey(again)]
 		switch {
-		case c == nil, !c.IsDue && !f.Repair.IsFenced:
-		case f.Repair.Pool.Paused:
+		case c == nil, !c.IsDue && !again.Repair.IsFenced:
+		case again.Repair.Pool.Paused:
 			e.gaveUp([]*apply.Repair{c}, fmt.Errorf("%w by the annotation %s of pool %s",
-				errPaused, ippool.PausedAnnotation, f.Repair.Pool.Ref()))
+				errPaused, ippool.PausedAnnotation, again.Repair.Pool.Ref()))
 		default:
-			c.Recheck(f)
+			c.Recheck(again)
 			stand = append(stand, c)
 		}
 	}
@@ -105,8 +105,8 @@ func (e *repairRules) findAgain(x *facts.Facts, todo []*apply.Repair) (stand []*
 }
 
 // FollowUps is the repair that creates the reservation of an allocation that was written, if it needs one.
-func (e *repairRules) FollowUps(x *facts.Facts, c *apply.Repair) []*apply.Repair {
-	return c.FollowUp(x)
+func (e *repairRules) FollowUps(f *facts.Facts, c *apply.Repair) []*apply.Repair {
+	return c.FollowUp(f)
 }
 
 // GaveUp records why a finding is not repaired.

@@ -80,7 +80,7 @@ func evidence() []Mutant {
 			Old: `if !served && o.AgentLeases.Or(false) {`, New: `if false {`},
 		{Fault: "No note names pods whose addresses nothing lists", Decl: "Judgement.unreadNote",
 			Tests: "TestNotes_UnreadAddresses",
-			Old:   `x.IsUnread(p) && len(p.Networks()) > 0`, New: `false`},
+			Old:   `f.IsUnread(p) && len(p.Networks()) > 0`, New: `false`},
 		{Fault: "An unread guest is dropped", Decl: "Facts.guestUnknown", Tests: "TestGuestUnknown",
 			Old: `case g.IsUnread:`, New: `case false:`},
 		{Fault: "A missing node reports nothing, whatever could be read", Decl: "Facts.NodeCondition",

@@ -31,7 +31,7 @@ type Change interface {
 	// Leases returns the namespace of what is written, and those of whereabouts' Leases in it that this needs.
 	Leases() (namespace string, names []string)
 	// Keys names what the second check reads live. The facts are what was read last.
-	Keys(x *facts.Facts) facts.LiveKeys
+	Keys(f *facts.Facts) facts.LiveKeys
 	// Steps returns what has yet to be written.
 	Steps() Steps
 	// Note records the answer to a step, and returns the state after it.

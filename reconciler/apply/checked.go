@@ -16,9 +16,9 @@ type Checked[C Change] struct {
 
 // CheckedReleases is the second check of releases: what stands, and of what an earlier write has arrived. All others of
 // todo end. Reservations that were deleted for them are recreated if an allocation of the judgement needs them.
-func CheckedReleases(x *facts.Facts, j *judge.Judgement, todo, stand, arrived []*Release) Checked[*Release] {
+func CheckedReleases(f *facts.Facts, j *judge.Judgement, todo, stand, arrived []*Release) Checked[*Release] {
 	endOthers(todo, stand, arrived)
-	undo := toRecreate(x, j, todo, stand)
+	undo := toRecreate(f, j, todo, stand)
 	takeReservations(stand)
 	return Checked[*Release]{stand, arrived, undo}
 }

@@ -92,7 +92,7 @@ type told struct {
 	ended            map[*Release]bool // by the second check
 }
 
-func (r *told) Recheck(x *facts.Facts, todo []*Release) Checked[*Release] {
+func (r *told) Recheck(f *facts.Facts, todo []*Release) Checked[*Release] {
 	var stand []*Release
 	for _, c := range todo {
 		if r.rand.IntN(10) == 0 {
@@ -101,7 +101,7 @@ func (r *told) Recheck(x *facts.Facts, todo []*Release) Checked[*Release] {
 			stand = append(stand, c)
 		}
 	}
-	return CheckedReleases(x, &judge.Judgement{}, todo, stand, nil)
+	return CheckedReleases(f, &judge.Judgement{}, todo, stand, nil)
 }
 
 func (r *told) FollowUps(*facts.Facts, *Release) []*Release { return nil }

@@ -54,9 +54,9 @@ type Reader interface {
 // Rules are how changes of one kind are judged again, and who is told how they end.
 type Rules[C Change] interface {
 	// Recheck judges changes again on what was read last.
-	Recheck(x *facts.Facts, todo []C) Checked[C]
+	Recheck(f *facts.Facts, todo []C) Checked[C]
 	// FollowUps returns what is written after a change that was just done, because of it.
-	FollowUps(x *facts.Facts, c C) []C
+	FollowUps(f *facts.Facts, c C) []C
 	// GaveUp receives each change that writes did not complete, and why.
 	GaveUp(c C, why Failure)
 	// Finished receives each change that is done.

@@ -36,20 +36,20 @@ func (r *Release) ID() judge.ID { return r.Item.ID() }
 func (r *Release) Deleted() []*ippool.Reservation { return r.deleted }
 
 // Keys leaves out a known reservation, since its delete tests the UID and the resourceVersion.
-func (r *Release) Keys(x *facts.Facts) (need facts.LiveKeys) {
+func (r *Release) Keys(f *facts.Facts) (need facts.LiveKeys) {
 	it := r.Item
 	if r.err != nil && it.Reservation != nil {
 		need.Reservations = append(need.Reservations, it.Reservation.NamespacedName)
 	}
 	if it.Pool != nil && (r.err != nil || len(it.Related()) == 0) {
-		need.Reservations = append(need.Reservations, judge.ReservationsOf(x, it)...)
+		need.Reservations = append(need.Reservations, judge.ReservationsOf(f, it)...)
 	}
 	for _, x := range slices.Concat(it.Related(), []*judge.Item{it}) {
 		if claim := x.IPAMClaim(); claim != nil {
 			need.IPAMClaims = append(need.IPAMClaims, *claim)
 		}
 	}
-	need.Pools = slices.Concat(r.pools, it.PoolNames(), judge.PoolNamesOf(x, it))
+	need.Pools = slices.Concat(r.pools, it.PoolNames(), judge.PoolNamesOf(f, it))
 	if owner := it.Owner(); owner.UID == "" {
 		need.Pods = append(need.Pods, types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name})
 	}
@@ -69,9 +69,9 @@ const (
 )
 
 // Recheck compares the item with that of the second check; nil if that does not have it any more.
-func (r *Release) Recheck(x *facts.Facts, now *judge.Item) Standing {
+func (r *Release) Recheck(f *facts.Facts, now *judge.Item) Standing {
 	switch {
-	case now == nil && r.state == PatchSent && judge.HasNoEntry(x, r.Item):
+	case now == nil && r.state == PatchSent && judge.HasNoEntry(f, r.Item):
 		return Arrived
 	case now == nil && r.isDeletedAlone(): // it is deleted again, unless rollback recreates it for an ADD that adopted it
 		return MayBeAdopted

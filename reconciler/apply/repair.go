@@ -25,8 +25,8 @@ func NewRepair(f *findings.Finding) *Repair {
 }
 
 // FollowUp returns the repair that creates the reservation of the allocation that was written, if it needs one.
-func (r *Repair) FollowUp(x *facts.Facts) []*Repair {
-	missing := findings.ReservationOf(x, r.Finding)
+func (r *Repair) FollowUp(f *facts.Facts) []*Repair {
+	missing := findings.ReservationOf(f, r.Finding)
 	if missing == nil {
 		return nil
 	}

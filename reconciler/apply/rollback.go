@@ -16,7 +16,7 @@ import (
 // toRecreate returns the releases whose deleted reservations are recreated, because a remaining allocation needs them:
 // its ADD may have adopted the reservation, and does not create another one. Three kinds of allocations need none: what
 // is still to be released, what is proven Stale under another id, and those of other pods, which create their own.
-func toRecreate(x *facts.Facts, j *judge.Judgement, todo, stand []*Release) []*Release {
+func toRecreate(f *facts.Facts, j *judge.Judgement, todo, stand []*Release) []*Release {
 	partial := map[sharedKey][]*Release{}
 	for _, r := range todo {
 		if len(r.deleted) > 0 {
@@ -47,7 +47,7 @@ func toRecreate(x *facts.Facts, j *judge.Judgement, todo, stand []*Release) []*R
 	}
 	for _, at := range partial {
 		for _, r := range at {
-			if !toRelease[r.ID()] && judge.IsUnreadable(x, r.Item) {
+			if !toRelease[r.ID()] && judge.IsUnreadable(f, r.Item) {
 				needed[r] = true
 			}
 		}

@@ -39,12 +39,12 @@ func TestDefinedFor_FindsAll(t *testing.T) {
 	}
 	for _, head := range []string{"", "a-", "a-b-", "a-b-worker-1-", "worker-1-", "b-", "a-worker-1-", "none-", "-"} {
 		for _, tail := range []string{"10.0.0.0-24", "10.0.0.0-16", "odd"} {
-			x, p := definedIndex(head+tail, "10.0.0.0/24", networks)
+			f, p := definedIndex(head+tail, "10.0.0.0/24", networks)
 			var found, want []string
 			text := func(n ippool.Network) string { return fmt.Sprint(n.Name, n.Ranges, n.Slices, n.SliceBits) }
-			x.DefinedFor(p, func(n ippool.Network) { found = append(found, text(n)) })
+			f.DefinedFor(p, func(n ippool.Network) { found = append(found, text(n)) })
 			for _, n := range networks {
-				if _, isSlice := n.SliceOf(p); isSlice || n.Maps(p, x.pools[0].Admitted) {
+				if _, isSlice := n.SliceOf(p); isSlice || n.Maps(p, f.pools[0].Admitted) {
 					want = append(want, text(n))
 				}
 			}
@@ -65,9 +65,9 @@ func TestDefinedFor_Cost(t *testing.T) {
 			Ranges: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
 	}
 	networks = append(networks, ippool.Network{Name: "wb", Ranges: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}})
-	x, p := definedIndex("wb-10.0.0.0-24", "10.0.0.0/24", networks)
+	f, p := definedIndex("wb-10.0.0.0-24", "10.0.0.0/24", networks)
 	calls := 0
-	x.DefinedFor(p, func(ippool.Network) { calls++ })
+	f.DefinedFor(p, func(ippool.Network) { calls++ })
 	if calls != 1 {
 		t.Errorf("%d networks were compared with the pool", calls)
 	}

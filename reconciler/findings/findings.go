@@ -76,9 +76,9 @@ func findings(j *judge.Judgement) ([]Finding, []findingPlace) {
 	return found.finish()
 }
 
-// FindingsAt are the findings that can be repaired: on entries for some addresses, and on missing reservations of
+// At are the findings that can be repaired: on entries for some addresses, and on missing reservations of
 // others. All of them must have been judged. The cost grows with the number of addresses.
-func FindingsAt(j *judge.Judgement, entries, reservations []netip.Addr) (found []Finding) {
+func At(j *judge.Judgement, entries, reservations []netip.Addr) (found []Finding) {
 	x := &finder{Facts: j.Facts(), j: j}
 	for _, addr := range facts.UniqueAddresses(slices.Clone(entries)) {
 		found = append(found, x.wrongEntriesAt(addr, nil)...)

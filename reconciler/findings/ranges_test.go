@@ -129,7 +129,7 @@ func TestUnrecorded_RepairAfterAnEdit(t *testing.T) {
 	t.Run("what is written is found again, and then nothing is", func(t *testing.T) {
 		x := Judged(Observe(now, here, pod, old), facts.Policy{}).Facts()
 		at := []netip.Addr{netip.MustParseAddr("10.0.0.5")}
-		again := findings.FindingsAt(judge.JudgeAt(x, nil, nil, at), at, nil)
+		again := findings.At(judge.JudgeAt(x, nil, nil, at), at, nil)
 		if len(again) != 1 || again[0].Repair == nil {
 			t.Errorf("the second check has %+v", again)
 		}

@@ -7,11 +7,11 @@ import (
 )
 
 // ReservationsOf are the names of all reservations that may belong to an allocation, whether they exist or not.
-func ReservationsOf(x *facts.Facts, it *Item) (names []types.NamespacedName) {
+func ReservationsOf(f *facts.Facts, it *Item) (names []types.NamespacedName) {
 	for _, r := range it.Related() {
 		names = append(names, r.Reservation.NamespacedName)
 	}
-	for _, network := range it.Pool.Networks(x.NodeNames()) {
+	for _, network := range it.Pool.Networks(f.NodeNames()) {
 		name := ippool.ReservationName(network, it.Address())
 		names = append(names, types.NamespacedName{Namespace: it.Pool.Namespace, Name: name})
 	}
@@ -21,16 +21,16 @@ func ReservationsOf(x *facts.Facts, it *Item) (names []types.NamespacedName) {
 // PoolNamesOf are the names of the pools that may have, or get, an allocation which needs the same reservation as an
 // item of an earlier index: those that exist, and those that an ADD of the allocation's networks creates with its
 // address.
-func PoolNamesOf(x *facts.Facts, it *Item) (names []types.NamespacedName) {
-	for _, p := range it.poolsIn(x) {
+func PoolNamesOf(f *facts.Facts, it *Item) (names []types.NamespacedName) {
+	for _, p := range it.poolsIn(f) {
 		names = append(names, p.NamespacedName)
 	}
 	if it.Pool == nil {
 		return names
 	}
-	for _, network := range it.Pool.Networks(x.NodeNames()) {
-		for _, at := range x.DefinedAt(network, it.Address()) {
-			if x.IsMissingAt(at) {
+	for _, network := range it.Pool.Networks(f.NodeNames()) {
+		for _, at := range f.DefinedAt(network, it.Address()) {
+			if f.IsMissingAt(at) {
 				name := ippool.PoolName(at.Network, at.Prefix)
 				names = append(names, types.NamespacedName{Namespace: it.Pool.Namespace, Name: name})
 			}
@@ -40,14 +40,14 @@ func PoolNamesOf(x *facts.Facts, it *Item) (names []types.NamespacedName) {
 }
 
 // HasNoEntry reports whether an allocation's pool can be read and has nothing under the allocation's key.
-func HasNoEntry(x *facts.Facts, it *Item) bool {
-	p := x.PoolNamed(it.Object())
+func HasNoEntry(f *facts.Facts, it *Item) bool {
+	p := f.PoolNamed(it.Object())
 	return p != nil && p.Problem == "" && p.Find(it.Key()) == nil
 }
 
 // IsUnreadable reports whether an allocation's pool, or what is under the allocation's key, cannot be read.
-func IsUnreadable(x *facts.Facts, it *Item) bool {
-	p := x.PoolNamed(it.Object())
+func IsUnreadable(f *facts.Facts, it *Item) bool {
+	p := f.PoolNamed(it.Object())
 	if p == nil {
 		return false
 	}

@@ -20,8 +20,8 @@ import (
 func TestAnIndexWithChangesStandsForWhatThereIsNow(t *testing.T) {
 	t.Parallel()
 	for seed := range Seeds(3000) {
-		x, o, policy := ChangedIndex(NewRandom(seed, 2))
-		is, want := judge.Judge(facts.New(x.Observation(), o.Past, policy), o.Past, nil), Judged(o, policy).Judgement
+		f, o, policy := ChangedIndex(NewRandom(seed, 2))
+		is, want := judge.Judge(facts.New(f.Observation(), o.Past, policy), o.Past, nil), Judged(o, policy).Judgement
 		if got, want := Describe(is), Describe(want); !slices.Equal(got, want) {
 			t.Fatalf("seed %d: got\n%s\nwant\n%s", seed, Missing(got, want), Missing(want, got))
 		}
@@ -32,7 +32,7 @@ func TestWhatIsAskedForAloneIsJudgedAsWithAllTheRest(t *testing.T) {
 	t.Parallel()
 	for seed := range Seeds(3000) {
 		c := NewRandom(seed, 3)
-		x, o, policy := ChangedIndex(c)
+		f, o, policy := ChangedIndex(c)
 		var asked []netip.Addr
 		for range 1 + c.IntN(8) {
 			asked = append(asked, netip.MustParseAddr(c.IP()))
@@ -45,7 +45,7 @@ func TestWhatIsAskedForAloneIsJudgedAsWithAllTheRest(t *testing.T) {
 				want = append(want, DescribeItem(it))
 			}
 		}
-		got := Describe(judge.JudgeAt(x, o.Past, nil, asked))
+		got := Describe(judge.JudgeAt(f, o.Past, nil, asked))
 		if missing := Missing(want, got); len(missing) > 0 {
 			t.Fatalf("seed %d: of %v got\n%s\nbut not\n%s", seed, asked, got, missing)
 		}
@@ -79,14 +79,14 @@ func TestJudgingTwiceAsMuchAllocatesTwiceAsMuch(t *testing.T) {
 func TestARecheckAllocatesByWhatIsAskedAndNotByTheCluster(t *testing.T) {
 	cost := func(n int) uint64 {
 		o := cluster(n, true)
-		x := facts.New(o.Observation, o.Past, facts.Policy{})
+		f := facts.New(o.Observation, o.Past, facts.Policy{})
 		it := o.Pools[0].Allocations[17]
 		name := types.NamespacedName{Namespace: it.Owner.Namespace, Name: it.Owner.Name}
 		gone := &facts.Live{Pods: map[types.NamespacedName]*podstate.Pod{name: nil}}
 		bytes, _ := allocated(func() {
-			x = x.With(gone)
+			f = f.With(gone)
 			at := []netip.Addr{it.Address}
-			if j := judge.JudgeAt(x, o.Past, nil, at); len(j.Allocations) != 1 || len(j.Reservations) != 1 ||
+			if j := judge.JudgeAt(f, o.Past, nil, at); len(j.Allocations) != 1 || len(j.Reservations) != 1 ||
 				j.Allocations[0].Reason != judge.PhantomPod {
 				t.Error(fmt.Sprint(len(j.Allocations), len(j.Reservations), RulingOf(j.Allocations[0])))
 			}
@@ -110,18 +110,18 @@ func (doubting) DoubtsStatus(time.Time) bool     { return true }
 func TestIndex_WithDoubts(t *testing.T) {
 	o := Observe(UsualPool, UsualPod(), Node("worker-1", NotReadyFor(time.Hour), OutOfService))
 	live := &facts.Live{Now: o.Now, Pods: map[types.NamespacedName]*podstate.Pod{PodName("web-9"): {}}}
-	x := facts.New(o.Observation, nil, facts.Policy{AgentsRequired: true}).With(live)
-	judged := func(x *facts.Facts) *judge.Item {
-		return judge.JudgeAt(x, nil, nil, []netip.Addr{netip.MustParseAddr("10.0.0.5")}).Allocations[0]
+	f := facts.New(o.Observation, nil, facts.Policy{AgentsRequired: true}).With(live)
+	judged := func(f *facts.Facts) *judge.Item {
+		return judge.JudgeAt(f, nil, nil, []netip.Addr{netip.MustParseAddr("10.0.0.5")}).Allocations[0]
 	}
-	if it := judged(x); it.Verdict != judge.Stale {
+	if it := judged(f); it.Verdict != judge.Stale {
 		t.Fatalf("on a node that is out of service it is %s, %s", it.Verdict, it.Reason)
 	}
-	x = x.WithDoubts(doubting{})
-	if it := judged(x); it.Verdict == judge.Stale {
+	f = f.WithDoubts(doubting{})
+	if it := judged(f); it.Verdict == judge.Stale {
 		t.Errorf("by a taint in doubt it is %s, %s", it.Verdict, it.Reason)
 	}
-	if x.Observation().Pods[PodName("web-9")] == nil {
+	if f.Observation().Pods[PodName("web-9")] == nil {
 		t.Error("the live read is forgotten")
 	}
 }

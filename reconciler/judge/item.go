@@ -208,7 +208,7 @@ func (it *Item) Node() string { return it.Evidence().Node() }
 // sandbox's addresses. An item that is held because a source is unknown is not.
 func (it *Item) IsUndetermined() bool {
 	e := it.evidence
-	if it.Verdict != Held || e == nil || e.NodesUnknown || !it.j.x.Base().Reports.IsKnown() ||
+	if it.Verdict != Held || e == nil || e.NodesUnknown || !it.j.facts.Base().Reports.IsKnown() ||
 		e.Rival != "" && !e.RivalUnread {
 		return false
 	}
@@ -254,13 +254,13 @@ func (it *Item) ClaimedOn() string {
 // PodByOwnerName is the pod by the owner's name; nil if it does not exist.
 func (it *Item) PodByOwnerName() *podstate.Pod {
 	owner := it.Owner()
-	return it.j.x.Pod(owner.Namespace, owner.Name)
+	return it.j.facts.Pod(owner.Namespace, owner.Name)
 }
 
 // LastRenewed is when an agent on a node that could run the sandbox last renewed its Lease; zero for never.
 func (it *Item) LastRenewed() (last time.Time) {
 	for _, node := range it.Evidence().Nodes {
-		if r := it.j.x.Report(node); r != nil && r.LeaseRenewedAt.After(last) {
+		if r := it.j.facts.Report(node); r != nil && r.LeaseRenewedAt.After(last) {
 			last = r.LeaseRenewedAt
 		}
 	}
@@ -295,13 +295,13 @@ func (it *Item) PausedPool() *ippool.Pool {
 
 // pools are an allocation's pool, and the pools that may have, or get, an allocation which needs the same reservation:
 // also one that an ADD is about to create.
-func (it *Item) pools() []*ippool.Pool { return it.poolsIn(it.j.x) }
+func (it *Item) pools() []*ippool.Pool { return it.poolsIn(it.j.facts) }
 
-func (it *Item) poolsIn(x *facts.Facts) (found []*ippool.Pool) {
+func (it *Item) poolsIn(f *facts.Facts) (found []*ippool.Pool) {
 	if it.Pool != nil {
 		found = append(found, it.Pool)
 	}
-	for _, p := range x.PoolsAt(it.Address()) {
+	for _, p := range f.PoolsAt(it.Address()) {
 		if p.Namespace == it.Namespace() && (it.Pool == nil || p.Name != it.Pool.Name && it.pool.MayShareNetwork(p)) {
 			found = append(found, p.Pool)
 		}

@@ -29,8 +29,8 @@ type Judgement struct {
 	// Total is the number of all allocations; a judgement of some addresses has fewer.
 	Total int
 
-	x    *facts.Facts
-	past Past
+	facts *facts.Facts
+	past  Past
 	// reservedApart are the allocations whose reservation is judged by itself.
 	reservedApart map[*Item]bool
 }
@@ -45,23 +45,23 @@ const (
 
 // Judge gives a verdict to everything that was observed. The same facts, past and overrides always give the same
 // judgement. past is nil if nothing is known of earlier observations, overrides if nobody asserts anything.
-func Judge(x *facts.Facts, past Past, overrides Overrides) *Judgement {
-	g := newJudging(x, past, overrides)
+func Judge(f *facts.Facts, past Past, overrides Overrides) *Judgement {
+	g := newJudging(f, past, overrides)
 	var entries []facts.Entry
-	for _, p := range x.Pools() {
+	for _, p := range f.Pools() {
 		for i := range p.Allocations {
 			entries = append(entries, facts.Entry{Pool: p, Allocation: &p.Allocations[i]})
 		}
 	}
-	j := g.judgeAll(entries, slices.Clone(x.Base().Reservations.Or(nil)))
+	j := g.judgeAll(entries, slices.Clone(f.Base().Reservations.Or(nil)))
 	j.Total = len(j.Allocations)
 	return j
 }
 
 // JudgeAt gives verdicts to the allocations and reservations of some addresses. The cost grows with the number of
 // addresses.
-func JudgeAt(x *facts.Facts, past Past, overrides Overrides, addresses []netip.Addr) *Judgement {
-	g := newJudging(x, past, overrides)
+func JudgeAt(f *facts.Facts, past Past, overrides Overrides, addresses []netip.Addr) *Judgement {
+	g := newJudging(f, past, overrides)
 	return g.judgeAll(g.at(addresses))
 }
 
@@ -94,12 +94,12 @@ type judging struct {
 	nodeSets  map[nodeSetKey]*nodeSet      // see nodeSetOf
 }
 
-func newJudging(x *facts.Facts, past Past, overrides Overrides) *judging {
+func newJudging(f *facts.Facts, past Past, overrides Overrides) *judging {
 	if past == nil {
 		past = noPast{}
 	}
-	return &judging{Facts: x, past: past, overrides: overrides, nodeSets: map[nodeSetKey]*nodeSet{},
-		j: &Judgement{Observation: x.Base(), WithoutAgents: !x.HasAgents(), Nodes: x.NodeStates(), x: x, past: past}}
+	return &judging{Facts: f, past: past, overrides: overrides, nodeSets: map[nodeSetKey]*nodeSet{},
+		j: &Judgement{Observation: f.Base(), WithoutAgents: !f.HasAgents(), Nodes: f.NodeStates(), facts: f, past: past}}
 }
 
 // judgeAll gives verdicts to entries, each once, and to reservations.
@@ -247,7 +247,7 @@ func (j *Judgement) Past() Past { return j.past }
 func (j *Judgement) IsReservedApart(it *Item) bool { return j.reservedApart[it] }
 
 // Facts is the index that was judged.
-func (j *Judgement) Facts() *facts.Facts { return j.x }
+func (j *Judgement) Facts() *facts.Facts { return j.facts }
 
 // StaleItems are the allocations and reservations that are Stale.
 func (j *Judgement) StaleItems() []*Item {

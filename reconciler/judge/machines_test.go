@@ -138,8 +138,8 @@ func TestIPAMClaim_LiveRead(t *testing.T) {
 			judge.Claimed},
 	} {
 		o := Observe(ClaimedPool, ReportingWorker(Gone("box-1", UsualUID)), c.before)
-		x := facts.New(o.Observation, nil, facts.Policy{}).With(c.live)
-		j := judge.JudgeAt(x, nil, nil, []netip.Addr{netip.MustParseAddr("10.0.0.5")})
+		f := facts.New(o.Observation, nil, facts.Policy{}).With(c.live)
+		j := judge.JudgeAt(f, nil, nil, []netip.Addr{netip.MustParseAddr("10.0.0.5")})
 		if it := AllocationOf(t, &findings.Assessment{Judgement: j}, "10.0.0.5"); it.Reason != c.want {
 			t.Errorf("%s: %v", c.says, RulingOf(it))
 		}

@@ -227,7 +227,7 @@ func (x *judging) joinedSince(it *Item) (names []string) {
 
 // AgentNodes are the nodes, sorted, that may run a sandbox and so must report, with those whose Node object is missing
 // since a moment. Doubts.Expected remembers them.
-func (j *Judgement) AgentNodes() []string { return j.x.AgentNodes() }
+func (j *Judgement) AgentNodes() []string { return j.facts.AgentNodes() }
 
 // NotRenewedSince are the nodes, sorted, that are not proven dead and whose reports were not renewed DELTimeout after
 // the fence. Every ADD and DEL that was in progress has ended by then.

@@ -16,7 +16,7 @@ import (
 // taintsNote names the nodes whose out-of-service taint proves nothing because a restore of etcd may have brought it
 // back.
 func (j *Judgement) taintsNote() string {
-	nodes := j.x.DoubtedTaints()
+	nodes := j.facts.DoubtedTaints()
 	if len(nodes) == 0 {
 		return ""
 	}
@@ -29,13 +29,13 @@ func (j *Judgement) taintsNote() string {
 // machinesNote names the nodes whose fresh report is not certainly of the machine of the Node object.
 func (j *Judgement) machinesNote() string {
 	var nodes []string
-	for _, r := range j.x.Reports() {
-		if r.IsFresh(j.x.Now()) && !j.x.IsOfItsNode(r) {
+	for _, r := range j.facts.Reports() {
+		if r.IsFresh(j.facts.Now()) && !j.facts.IsOfItsNode(r) {
 			nodes = append(nodes, r.Name)
 		}
 	}
 	switch {
-	case len(nodes) == 0, !j.x.HasNodes(): // which is a note of its own
+	case len(nodes) == 0, !j.facts.HasNodes(): // which is a note of its own
 		return ""
 	}
 	return fmt.Sprintf("the reports of %s may be of another machine than the Node object, so they do not prove that a "+
@@ -49,12 +49,12 @@ const setupTime = 15 * time.Minute
 // attachmentsNote names the sandboxes that only CNI caches have, for longer than a setup takes, and whose networks may
 // exist for all that is known. They hold the addresses that they may have until something shows their end.
 func (j *Judgement) attachmentsNote() string {
-	x := j.x
+	f := j.facts
 	var unknown []*facts.Mention
-	for _, r := range x.Reports() {
+	for _, r := range f.Reports() {
 		for i := range r.Attachments {
 			a := &r.Attachments[i]
-			if a.NetworkClosed == nil && x.Now().Sub(a.Since.Time) >= setupTime && !x.HasEndedWithNode(r) && !x.IsObsolete(r) {
+			if a.NetworkClosed == nil && f.Now().Sub(a.Since.Time) >= setupTime && !f.HasEndedWithNode(r) && !f.IsObsolete(r) {
 				unknown = append(unknown, facts.NewAttachment(r, a))
 			}
 		}
@@ -63,7 +63,7 @@ func (j *Judgement) attachmentsNote() string {
 		return ""
 	}
 	isRecorded := map[string]bool{}
-	for _, p := range x.Pools() {
+	for _, p := range f.Pools() {
 		for i := range p.Allocations {
 			isRecorded[p.Allocations[i].ContainerID] = true
 		}
@@ -89,18 +89,18 @@ func (j *Judgement) attachmentsNote() string {
 
 // unreadNote names the sandboxes and running pods whose addresses are unknown, so that nothing can be found on them.
 func (j *Judgement) unreadNote() string {
-	x := j.x
+	f := j.facts
 	var names []string
-	for _, r := range x.Reports() {
+	for _, r := range f.Reports() {
 		for i := range r.Sandboxes {
 			g := r.MentionOf(&r.Sandboxes[i])
-			if g.AddressesUnread && x.MayHoldAddress(g) && !x.IsObsolete(r) {
+			if g.AddressesUnread && f.MayHoldAddress(g) && !f.IsObsolete(r) {
 				names = append(names, fmt.Sprintf("sandbox %s of %s on node %s", g.ID, g.Pod(), r.Name))
 			}
 		}
 	}
-	for _, p := range x.Base().Pods {
-		if p.MayCarryAny() || x.IsUnread(p) && len(p.Networks()) > 0 {
+	for _, p := range f.Base().Pods {
+		if p.MayCarryAny() || f.IsUnread(p) && len(p.Networks()) > 0 {
 			names = append(names, "pod "+p.String())
 		}
 	}
@@ -115,12 +115,12 @@ func (j *Judgement) unreadNote() string {
 // SelectionProblem is what is wrong with --agent-nodes: it selects no node, or not all that run pods with addresses of
 // pools. It is "" without agents and if nothing is wrong. isUseless is set if no node is selected.
 func (j *Judgement) SelectionProblem() (problem string, isUseless bool) {
-	switch x := j.x; {
-	case !x.HasAgents() || !x.HasNodes():
+	switch f := j.facts; {
+	case !f.HasAgents() || !f.HasNodes():
 		return "", false
-	case !x.SelectsNodes():
-		return fmt.Sprintf("%s, so it is not known which nodes must report. The nodes have the labels %s", x.NodesUnknown(),
-			facts.AtMost(labelsOf(x.Nodes()), facts.NamesShown)), true
+	case !f.SelectsNodes():
+		return fmt.Sprintf("%s, so it is not known which nodes must report. The nodes have the labels %s", f.NodesUnknown(),
+			facts.AtMost(labelsOf(f.Nodes()), facts.NamesShown)), true
 	}
 	nodes := j.unselected()
 	if len(nodes) == 0 {
@@ -132,19 +132,19 @@ func (j *Judgement) SelectionProblem() (problem string, isUseless bool) {
 
 // unselected are the nodes, sorted, that need not report although pods with allocations are bound to them.
 func (j *Judgement) unselected() []string {
-	x, nodes := j.x, map[string]bool{}
-	for _, p := range x.Pools() {
+	f, nodes := j.facts, map[string]bool{}
+	for _, p := range f.Pools() {
 		for i := range p.Allocations {
 			owner := p.Allocations[i].Owner
-			if pod := x.Pod(owner.Namespace, owner.Name); pod != nil && pod.Phase != podstate.Finished {
+			if pod := f.Pod(owner.Namespace, owner.Name); pod != nil && pod.Phase != podstate.Finished {
 				nodes[pod.Node] = true
 			}
 		}
 	}
-	for _, name := range x.AgentNodes() {
+	for _, name := range f.AgentNodes() {
 		delete(nodes, name)
 	}
-	maps.DeleteFunc(nodes, func(name string, _ bool) bool { return x.Node(name) == nil || x.IsDead(name) })
+	maps.DeleteFunc(nodes, func(name string, _ bool) bool { return f.Node(name) == nil || f.IsDead(name) })
 	return slices.Sorted(maps.Keys(nodes))
 }
 
@@ -180,7 +180,7 @@ func (j *Judgement) Notes() []string {
 	var notes []string
 	if j.WithoutAgents {
 		edited := ""
-		if j.x.Policy().TrustNetworkStatus {
+		if j.facts.Policy().TrustNetworkStatus {
 			edited = ", and an address that a user removed from a pod's network-status,"
 		}
 		notes = append(notes, "no node agent reports: releases rest on the API alone. "+

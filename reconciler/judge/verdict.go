@@ -201,8 +201,8 @@ func (it *Item) fill(text string) string {
 		noPod = "the pod of this name was never bound to a node"
 		phase, deleted = e.Phase.String(), e.Pod.DeletionTime.UTC().Format("2006-01-02T15:04:05Z")
 	}
-	gone := slices.DeleteFunc(slices.Clone(e.Nodes), func(node string) bool { return !it.j.x.IsDeadOrMissing(node) })
-	unknown := it.j.x.NodesUnknown()
+	gone := slices.DeleteFunc(slices.Clone(e.Nodes), func(node string) bool { return !it.j.facts.IsDeadOrMissing(node) })
+	unknown := it.j.facts.NodesUnknown()
 	if e.rival != nil {
 		unknown = cmp.Or(e.rival.unknown, unknown)
 	}

@@ -214,12 +214,12 @@ func secondCheck(tb testing.TB, h hostile, n int) time.Duration {
 		addresses = append(addresses, netip.MustParseAddr(addressAt(i)))
 	}
 	return processorTime(tb, func() func() {
-		x := facts.New(o.Observation, nil, facts.Policy{})
+		f := facts.New(o.Observation, nil, facts.Policy{})
 		return func() {
-			x = x.With(&facts.Live{Now: o.Now, Pods: map[types.NamespacedName]*podstate.Pod{PodName("p-5"): nil},
+			f = f.With(&facts.Live{Now: o.Now, Pods: map[types.NamespacedName]*podstate.Pod{PodName("p-5"): nil},
 				Pools: map[types.NamespacedName]*ippool.Pool{
 					{Namespace: "kube-system", Name: o.Pools[0].Name}: o.Pools[0]}})
-			findings.FindingsAt(judge.JudgeAt(x, nil, nil, addresses), addresses, addresses)
+			findings.At(judge.JudgeAt(f, nil, nil, addresses), addresses, addresses)
 		}
 	})
 }

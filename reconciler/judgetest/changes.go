@@ -65,15 +65,15 @@ func ChangedIndex(c Random) (*facts.Facts, *Observed, facts.Policy) {
 			r.ConfirmedAt, r.LeaseRenewedAt = o.Now, o.Now
 		}
 	}
-	x := facts.New(o.Observation, o.Past, policy)
+	f := facts.New(o.Observation, o.Past, policy)
 	for range 1 + c.IntN(4) {
 		// What it remembers must not outlive the changes.
-		judge.JudgeAt(x, o.Past, nil, []netip.Addr{netip.MustParseAddr(c.IP())})
+		judge.JudgeAt(f, o.Past, nil, []netip.Addr{netip.MustParseAddr(c.IP())})
 		var to *facts.Live
 		to, o = c.Changes(o)
-		x = x.With(to)
+		f = f.With(to)
 	}
-	return x, o, policy
+	return f, o, policy
 }
 
 // Changes are a few changes, beside the observation after them.

@@ -27,7 +27,7 @@ type NodePool struct{ Node, Pool string }
 
 // RepairLimit says why an entry that no pod requests is not written, "" if it may be. The numbers count such entries
 // within an hour, including this one: of all nodes, of its node, and of its node in its pool.
-func RepairLimit(x *facts.Facts, at NodePool, restored bool, inAll, byNode, inPool int) string {
+func RepairLimit(f *facts.Facts, at NodePool, restored bool, inAll, byNode, inPool int) string {
 	const unrequested = "more than %d allocations within an hour by %s, which no pod in the API requests%s"
 	const advice = "; check the node and its agent, then use --allow-mass-repair"
 	limit := maxUnrequested
@@ -40,8 +40,8 @@ func RepairLimit(x *facts.Facts, at NodePool, restored bool, inAll, byNode, inPo
 	case inAll > maxUnrequestedInAll && !restored:
 		return fmt.Sprintf(unrequested, maxUnrequestedInAll, "all nodes' reports", advice)
 	}
-	p := x.PoolOrMissing(at.Pool)
-	if p == nil || len(x.AgentNodes()) < 2 || len(p.Slice) == 1 && p.Slice[0] == at.Node {
+	p := f.PoolOrMissing(at.Pool)
+	if p == nil || len(f.AgentNodes()) < 2 || len(p.Slice) == 1 && p.Slice[0] == at.Node {
 		return "" // no other node uses the pool
 	}
 	if size := p.Size(); size > 0 && 2*inPool > size {
@@ -55,7 +55,7 @@ func RepairLimit(x *facts.Facts, at NodePool, restored bool, inAll, byNode, inPo
 // of a pool with each interface, less its entries there. phantoms counts the entries of these pools that repairs wrote
 // for sandboxes without a pod, by the nodes that still report them.
 func UnrequestedRepairs(
-	x *facts.Facts, repairs []*findings.Repair,
+	f *facts.Facts, repairs []*findings.Repair,
 ) (unrequested map[*findings.Repair]bool, phantoms map[NodePool]int) {
 	type podPool struct {
 		podRef string
@@ -77,8 +77,8 @@ func UnrequestedRepairs(
 			if a.Owner.UID == "" {
 				continue
 			}
-			for _, g := range x.Mentions(a.ContainerID) {
-				if x.IsReady(&g) {
+			for _, g := range f.Mentions(a.ContainerID) {
+				if f.IsReady(&g) {
 					phantoms[NodePool{g.Report.Name, w.Pool.Ref()}]++
 				}
 			}
@@ -86,12 +86,12 @@ func UnrequestedRepairs(
 	}
 	for _, w := range repairs {
 		ref, _ := ippool.ParsePodRef(w.PodRef)
-		pod, at := x.Owner(ref), podPool{w.PodRef, w.Pool}
+		pod, at := f.Owner(ref), podPool{w.PodRef, w.Pool}
 		isBound := pod != nil && pod.Node == w.Node && pod.Phase != podstate.Finished
 		if isBound && !isCounted[at] {
 			isCounted[at] = true
-			if p := x.PoolOrMissing(w.Pool.Ref()); p != nil {
-				room[at] += x.RequestedInterfaces(pod, p)
+			if p := f.PoolOrMissing(w.Pool.Ref()); p != nil {
+				room[at] += f.RequestedInterfaces(pod, p)
 			}
 		}
 		switch {

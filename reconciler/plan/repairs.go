@@ -106,8 +106,8 @@ func (p *Repairs) limit(a *findings.Assessment, s restore.State, written RepairC
 	for i, c := range p.Due {
 		repairs[i] = c.Finding.Repair
 	}
-	x, inPool := a.Facts(), written.recent(a.Observation.Now)
-	hasNoPod, phantoms := UnrequestedRepairs(x, repairs)
+	f, inPool := a.Facts(), written.recent(a.Observation.Now)
+	hasNoPod, phantoms := UnrequestedRepairs(f, repairs)
 	for at, n := range phantoms { // an earlier process may have written them
 		inPool[at] = max(inPool[at], n)
 	}
@@ -120,7 +120,7 @@ func (p *Repairs) limit(a *findings.Assessment, s restore.State, written RepairC
 	for _, c := range p.Due {
 		if c.HasNoPod = hasNoPod[c.Finding.Repair]; c.HasNoPod {
 			at := nodePoolOf(c.Finding.Repair)
-			if text := RepairLimit(x, at, restored, inAll+1, byNode[at.Node]+1, inPool[at]+1); text != "" {
+			if text := RepairLimit(f, at, restored, inAll+1, byNode[at.Node]+1, inPool[at]+1); text != "" {
 				p.refuse(c, text)
 				continue
 			}
@@ -142,11 +142,11 @@ func (p *Repairs) refuse(c Repair, why string) {
 }
 
 // Findings returns the findings that are repaired now, and the reservations that their allocations need.
-func (p *Repairs) Findings(x *facts.Facts) []findings.Finding {
+func (p *Repairs) Findings(f *facts.Facts) []findings.Finding {
 	found := make([]findings.Finding, 0, len(p.Due))
 	for _, c := range p.Due {
 		found = append(found, *c.Finding)
-		if r := findings.ReservationOf(x, c.Finding); r != nil {
+		if r := findings.ReservationOf(f, c.Finding); r != nil {
 			found = append(found, *r)
 		}
 	}

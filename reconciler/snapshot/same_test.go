@@ -82,7 +82,7 @@ func sayPasses(t *testing.T, w io.Writer, seed uint64) {
 }
 
 func saySecondCheck(t *testing.T, w io.Writer, seed uint64) {
-	x, o, _ := ChangedIndex(NewRandom(seed, 78))
+	f, o, _ := ChangedIndex(NewRandom(seed, 78))
 	var at []netip.Addr
 	for _, p := range o.Pools {
 		for i := range p.Allocations {
@@ -93,10 +93,10 @@ func saySecondCheck(t *testing.T, w io.Writer, seed uint64) {
 	}
 	slices.SortFunc(at, netip.Addr.Compare)
 	at = slices.Compact(at)
-	j := judge.JudgeAt(x, o.Past, nil, at)
+	j := judge.JudgeAt(f, o.Past, nil, at)
 	say(t, w, j)
 	fmt.Fprintf(w, "%+v\n", j.Summary())
-	found := DescribeFindings(findings.FindingsAt(j, at, at))
+	found := DescribeFindings(findings.At(j, at, at))
 	slices.Sort(found)
 	fmt.Fprintln(w, found)
 }
