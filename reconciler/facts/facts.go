@@ -151,6 +151,7 @@ func (f *Facts) podsInOrder() iter.Seq[*podstate.Pod] {
 	}
 }
 
+// ReservationNamed is a reservation by its name, nil if it does not exist or reservations are unknown.
 func (f *Facts) ReservationNamed(namespace, name string) *ippool.Reservation {
 	at := types.NamespacedName{Namespace: namespace, Name: name}
 	if r, changed := f.live.reservations[at]; changed {
@@ -159,16 +160,19 @@ func (f *Facts) ReservationNamed(namespace, name string) *ippool.Reservation {
 	return f.reservations[at]
 }
 
+// SortedUnique sorts what it gets, in place, and leaves out what is there twice.
 func SortedUnique[T cmp.Ordered](in []T) []T {
 	slices.Sort(in)
 	return slices.Compact(in)
 }
 
+// UniqueAddresses are addresses in order, each once. It sorts in place.
 func UniqueAddresses(in []netip.Addr) []netip.Addr {
 	slices.SortFunc(in, netip.Addr.Compare)
 	return slices.Compact(in)
 }
 
+// CompareReservations orders reservations by namespace, then by name.
 func CompareReservations(a, b *ippool.Reservation) int {
 	if a.Namespace == b.Namespace {
 		return cmp.Compare(a.Name, b.Name)

@@ -59,6 +59,7 @@ func sortByPod(all []PodAddress) {
 	})
 }
 
+// Pod is a pod by its name, nil if it does not exist.
 func (f *Facts) Pod(namespace, name string) *podstate.Pod {
 	at := types.NamespacedName{Namespace: namespace, Name: name}
 	if p, changed := f.live.pods[at]; changed {
@@ -75,6 +76,7 @@ func (f *Facts) Owner(owner ippool.PodRef) *podstate.Pod {
 	return f.Pod(owner.Namespace, owner.Name)
 }
 
+// PodOf is the pod that a sandbox belongs to, nil if the API does not have it.
 func (f *Facts) PodOf(g *Mention) *podstate.Pod {
 	if p := f.Pod(g.Namespace, g.Name); p != nil && p.HasUID(g.UID) {
 		return p
@@ -232,6 +234,7 @@ func IsOf(g *Mention, p *podstate.Pod) bool {
 	return g.Name == "" || g.Namespace == p.Namespace && g.Name == p.Name
 }
 
+// PodsByRef are the pods of podrefs, in this order; nil for one that does not exist.
 func (f *Facts) PodsByRef(refs []string) (pods []*podstate.Pod) {
 	for _, ref := range refs {
 		namespace, name, _ := strings.Cut(ref, "/")

@@ -151,6 +151,7 @@ func (f *Facts) networkOf(p *Pool) *string {
 	return &names[0]
 }
 
+// PoolNamed is a pool by "<namespace>/<name>", nil if it does not exist.
 func (f *Facts) PoolNamed(ref string) *Pool {
 	at, found := sort.Find(len(f.pools), func(i int) int { return cmp.Compare(ref, f.pools[i].ref) })
 	if !found {
@@ -207,6 +208,7 @@ func (f *Facts) UnsupportedWith(owner string, addr netip.Addr) (found []*Pool) {
 	return found
 }
 
+// NetworksIn are the networks that a pool may belong to: those that its name admits, or all of its namespace.
 func (f *Facts) NetworksIn(p *Pool) []string {
 	if p.Admitted != nil {
 		return p.Admitted
@@ -237,6 +239,7 @@ func (f *Facts) IsOfRange(p *Pool, text string) bool {
 	return err == nil && (r == own || len(p.SliceNodes(f.nodeNames)) > 0 && r.Contains(own.Addr()))
 }
 
+// IsMapped reports whether a definition maps one of its networks to the pool.
 func (p *Pool) IsMapped(nad *ippool.NAD) bool {
 	return slices.ContainsFunc(nad.Networks, func(n ippool.Network) bool { return n.Maps(p.Pool, p.Admitted) })
 }

@@ -27,6 +27,7 @@ type Mention struct {
 	*v1alpha1.Sandbox
 }
 
+// MentionKind is the part of a report that a Mention is of.
 type MentionKind int
 
 const (
@@ -74,6 +75,7 @@ func (f *Facts) addReports() {
 	}
 }
 
+// NewAttachment is a mention of one of a report's attachments.
 func NewAttachment(r *Report, a *v1alpha1.Attachment) *Mention {
 	return &Mention{r, OfAttachment, &v1alpha1.Sandbox{ID: a.ID, UID: a.UID, Namespace: a.Namespace, Name: a.Name,
 		NetworkClosed: a.NetworkClosed, CreatedAt: a.Since, Addresses: a.Addresses}}
@@ -99,6 +101,7 @@ func (f *Facts) addMention(g Mention) {
 	}
 }
 
+// IsReady reports whether a fresh report has the sandbox as READY.
 func (f *Facts) IsReady(g *Mention) bool {
 	return g.Report.IsFresh(f.now) && g.Kind == OfSandbox && g.State == v1alpha1.SandboxReady
 }
@@ -132,6 +135,7 @@ func (f *Facts) knowsWhoReports() bool {
 	return f.o.Reports.IsKnown() && (len(f.reports) == 0 || f.o.AgentLeases.IsKnown())
 }
 
+// IsNotReady reports whether the Node object of a node exists and is not Ready.
 func (f *Facts) IsNotReady(node string) bool {
 	n := f.nodes[node]
 	return n != nil && !n.Ready
