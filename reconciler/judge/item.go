@@ -267,6 +267,7 @@ func (it *Item) LastRenewed() (last time.Time) {
 	return last
 }
 
+// IsAbout reports whether the item is of an address.
 func (it *Item) IsAbout(addr netip.Addr) bool { return addr == it.Address() }
 
 func (it *Item) isOfNetwork(network string) bool {
