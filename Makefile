@@ -58,8 +58,8 @@ E2E_TAGS := slow,cluster
 
 # Tests of these packages start no goroutine: they run without the race detector, and those with properties with it in
 # little depth, but for what measures memory or time. Those of the others run with it.
-DRAWING := ./ippool ./reconciler/facts ./reconciler/judge ./reconciler/findings ./reconciler/usage
-ALONE := $(DRAWING) ./podstate
+DRAWING := ./ippool ./reconciler/judge ./reconciler/usage
+ALONE := $(DRAWING) ./podstate ./reconciler/facts ./reconciler/findings
 SHARING = $(shell $(GO) list ./... | grep -vE '/(ippool|podstate|facts|judge|findings|usage)$$')
 
 # What the tests that measure log, and those with faults.
