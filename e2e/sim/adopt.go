@@ -93,8 +93,9 @@ func (s *Simulation) hold(w *call, late time.Duration, isLost bool) {
 		return
 	}
 	w.reply <- fakeapi.Answer{Err: errCut}
+	sent := time.Now()
 	s.after(late, func() {
-		if !s.away {
+		if !s.away && !s.restoredSince(sent) { // the API servers are stopped for a restore
 			s.serve(w)
 		}
 	})

@@ -38,14 +38,24 @@ func (s *Simulation) leasesOf(w *call) []string {
 	return nil
 }
 
-// checkHold checks that a process holds the Leases, or all processes by the fence, when it sends a write.
+// leaseHolder is one holder of one of whereabouts' Leases.
+type leaseHolder struct {
+	lease    key
+	identity string
+}
+
+// checkHold checks that a process holds the Leases, or all processes by the fence, when it sends a write. It cannot
+// know before its next renewal that whereabouts has cleared its Lease: the identity of an ADD is that of each ADD and
+// DEL for pods of that name, so two can take themselves for the holder, and the second clears the Lease whoever holds
+// it by then (tryRelease in client-go reads the Lease anew).
 func (s *Simulation) checkHold(w *call) {
 	if w.client.identity == "" {
 		return
 	}
 	for _, name := range s.leasesOf(w) {
-		h := holderOf(s.api.Get(fakeapi.At(fakeapi.Leases, kubeSystem, name)))
-		if h != w.client.identity && h != kube.FenceHolder {
+		k := fakeapi.At(fakeapi.Leases, kubeSystem, name)
+		h, isCleared := holderOf(s.api.Get(k)), time.Since(s.cleared[leaseHolder{k, w.client.identity}]) <= leaseLasts
+		if h != w.client.identity && h != kube.FenceHolder && !isCleared {
 			s.fail("%s is sent while %q holds the Lease %s", w, h, name)
 		}
 	}
@@ -54,6 +64,9 @@ func (s *Simulation) checkHold(w *call) {
 // checkTaken checks that a process takes a Lease of whereabouts only if nobody holds it or it has expired.
 func (s *Simulation) checkTaken(c fakeapi.Change, before *fakeapi.Object) {
 	was, is, since := holderOf(before), holderOf(c.Object), s.renewed[c.Key]
+	if s.writer != nil && s.writer.identity == "" && is == "" {
+		s.cleared[leaseHolder{c.Key, was}] = since
+	}
 	if s.renewed[c.Key] = time.Now(); s.writer == nil || s.writer.identity == "" || s.restoredSince(since) {
 		return
 	}

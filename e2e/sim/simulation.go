@@ -99,7 +99,8 @@ type Simulation struct {
 	owed   map[key]*debt
 	// removals are what passes have removed whose results are not known yet; without those of serve.
 	removals []removal
-	renewed  map[key]time.Time // whereabouts' Leases, by anybody
+	renewed  map[key]time.Time         // whereabouts' Leases, by anybody
+	cleared  map[leaseHolder]time.Time // when what an ADD or a DEL cleared was renewed last
 
 	trace     []string
 	digest    uint32 // of every request and answer, and their times
@@ -135,7 +136,8 @@ const maxNodes = 3
 func (p *Player) Play(t *testing.T, plan *Plan) *Outcome {
 	s := &Simulation{plan: plan, rng: newRand(plan.Seed), plugins: &p.plugins, counts: map[string]int{}, faults: faults(),
 		owed: map[key]*debt{}, given: map[given]bool{}, early: map[string]bool{}, joined: map[string]time.Time{},
-		endedAt: map[string]time.Time{}, renewed: map[key]time.Time{}, forbidden: map[string]bool{}}
+		endedAt: map[string]time.Time{}, renewed: map[key]time.Time{}, cleared: map[leaseHolder]time.Time{},
+		forbidden: map[string]bool{}}
 	jitterRand = func() float64 { // several goroutines that draw from one source would do so in any order
 		return rand.New(rand.NewPCG(plan.Seed, uint64(time.Now().UnixNano()))).Float64()
 	}
