@@ -269,6 +269,28 @@ func TestRelease_ReservationAdoptedWhileItIsDeleted(t *testing.T) {
 	}
 }
 
+// The delete of a reservation hangs, and the entry that it belongs to is gone meanwhile, or the pool. The next ADD
+// adopts the reservation. Then the delete arrives.
+func TestRelease_EntryGoneWhileItsReservationIsDeleted(t *testing.T) {
+	for _, gone := range []string{"entry gone", "pool gone"} {
+		t.Run(gone, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *simulator) {
+				s.entry(bluePool, 2, "default/stays", "box-2", false)
+				s.pod("stays", "uid", 2)
+				s.leaks(bluePool, 1)
+				late := ippool.Read[ippool.Reservation](s.reservation(blueAddress))
+				s.inject("delete", fault{takes: 30 * time.Second, once: true, before: faults[gone].before}, nil)
+				out, _ := run(t, s.reconciler(t))
+				same(t, "released", len(out.Released), 0)
+				_ = s.delete(t.Context(), late)
+				if s.reservation(blueAddress) == nil {
+					t.Error("the reservation is gone")
+				}
+			})
+		})
+	}
+}
+
 // A pool whose patches hang is given up until the next pass, and other pools do not wait for it.
 func TestExecutor_HangingPatch(t *testing.T) {
 	for _, also := range []int{0, 6} { // more pools that hang than are written at once

@@ -16,6 +16,8 @@ import (
 // toRecreate returns the releases whose deleted reservations are recreated, because a remaining allocation needs them:
 // its ADD may have adopted the reservation, and does not create another one. Three kinds of allocations need none: what
 // is still to be released, what is proven Stale under another id, and those of other pods, which create their own.
+// Without an allocation, a reservation is recreated if its delete has yet to arrive, and the release has ended: by then
+// an ADD may have adopted it.
 func toRecreate(f *facts.Facts, j *judge.Judgement, todo, stand []*Release) []*Release {
 	partial := map[sharedKey][]*Release{}
 	for _, r := range todo {
@@ -47,13 +49,21 @@ func toRecreate(f *facts.Facts, j *judge.Judgement, todo, stand []*Release) []*R
 	}
 	for _, at := range partial {
 		for _, r := range at {
-			if !toRelease[r.ID()] && judge.IsUnreadable(f, r.Item) {
+			if !toRelease[r.ID()] && (judge.IsUnreadable(f, r.Item) || r.state == GivenUp && r.mayYetArrive(f)) {
 				needed[r] = true
 			}
 		}
 	}
 	back, _ := partition(todo, func(r *Release) bool { return needed[r] })
 	return back
+}
+
+// mayYetArrive reports whether a reservation exists whose delete was sent.
+func (r *Release) mayYetArrive(f *facts.Facts) bool {
+	return slices.ContainsFunc(r.deleted, func(res *ippool.Reservation) bool {
+		now := f.ReservationNamed(res.Namespace, res.Name)
+		return now != nil && isSame(now, res)
+	})
 }
 
 // sharedKey is equal for allocations that may share a reservation.
