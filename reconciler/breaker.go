@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
-
 	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )

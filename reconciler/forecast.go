@@ -5,9 +5,8 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
-
 	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
-
 	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 

@@ -1,11 +1,10 @@
 package apply
 
 import (
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
 
 // Repair is the repair of a finding: it writes an allocation, or creates a reservation.
@@ -15,7 +14,7 @@ type Repair struct {
 	leases     []string
 	IsDue      bool // it has stood for long enough
 	IsFollowUp bool // the reservation of an allocation that was repaired
-	HasNoPod   bool // no pod in the API asks for the allocation, see plan.UnrequestedRepairs
+	HasNoPod   bool // no pod in the API asks for the allocation, see plan.Repair
 	IsWatched  bool // it was found in watch caches, so that the second check reads its pod
 }
 

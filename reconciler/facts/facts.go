@@ -15,8 +15,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// Facts makes an observation searchable. Only its caches change after it was built. With makes another
-// Index with the objects of a live read. One goroutine uses it.
+// Facts make an observation searchable. After they were built only the pools that MissingPool has made are added. With
+// makes other Facts, with the objects of a live read. One goroutine uses them.
 type Facts struct {
 	o         *Observation
 	live      overlay
@@ -63,7 +63,7 @@ type Facts struct {
 
 var errNoNodes = errors.New("the list of nodes is empty, but pods or reports name nodes")
 
-// New indexes an observation; doubts is nil if nothing is known of earlier observations.
+// New makes the facts of an observation; doubts is nil if nothing is known of earlier observations.
 func New(o *Observation, doubts Doubts, policy Policy) *Facts {
 	if doubts == nil {
 		doubts = noDoubts{}

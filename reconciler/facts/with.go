@@ -31,8 +31,8 @@ type overlay struct {
 	claims        map[types.NamespacedName]*ippool.Claim
 }
 
-// With is a new index in which the objects of a live read replace those of x. The cost grows with these objects and
-// with the number of pools and reports. The index is rebuilt only if ranges or, without Node objects, nodes have
+// With are new facts in which the objects of a live read replace those of f. The cost grows with these objects and
+// with the number of pools and reports. They are rebuilt only if ranges or, without Node objects, nodes have
 // changed.
 func (f *Facts) With(live *Live) *Facts {
 	o, y := *f.o, *f
@@ -55,7 +55,7 @@ func (f *Facts) With(live *Live) *Facts {
 	return &y
 }
 
-// WithDoubts is the index of the same objects, with other doubts about them.
+// WithDoubts are the facts of the same objects, with other doubts about them.
 func (f *Facts) WithDoubts(doubts Doubts) *Facts {
 	z := New(f.Observation(), doubts, f.policy)
 	z.live.claims = f.live.claims

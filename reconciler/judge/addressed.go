@@ -19,7 +19,7 @@ func ReservationsOf(f *facts.Facts, it *Item) (names []types.NamespacedName) {
 }
 
 // PoolNamesOf are the names of the pools that may have, or get, an allocation which needs the same reservation as an
-// item of an earlier index: those that exist, and those that an ADD of the allocation's networks creates with its
+// item of earlier facts: those that exist, and those that an ADD of the allocation's networks creates with its
 // address.
 func PoolNamesOf(f *facts.Facts, it *Item) (names []types.NamespacedName) {
 	for _, p := range it.poolsIn(f) {

@@ -246,7 +246,7 @@ func (j *Judgement) Past() Past { return j.past }
 // IsReservedApart reports whether the reservation of an allocation is judged by itself.
 func (j *Judgement) IsReservedApart(it *Item) bool { return j.reservedApart[it] }
 
-// Facts is the index that was judged.
+// Facts are what was judged.
 func (j *Judgement) Facts() *facts.Facts { return j.facts }
 
 // StaleItems are the allocations and reservations that are Stale.

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
-
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judgetest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/memory"

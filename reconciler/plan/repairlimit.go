@@ -51,10 +51,10 @@ func RepairLimit(f *facts.Facts, at NodePool, restored bool, inAll, byNode, inPo
 	return ""
 }
 
-// UnrequestedRepairs are the repairs of entries that no pod on the reporting node requests. A pod requests an address
+// unrequestedRepairs are the repairs of entries that no pod on the reporting node requests. A pod requests an address
 // of a pool with each interface, less its entries there. phantoms counts the entries of these pools that repairs wrote
 // for sandboxes without a pod, by the nodes that still report them.
-func UnrequestedRepairs(
+func unrequestedRepairs(
 	f *facts.Facts, repairs []*findings.Repair,
 ) (unrequested map[*findings.Repair]bool, phantoms map[NodePool]int) {
 	type podPool struct {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
-
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
@@ -28,7 +27,7 @@ type Repairs struct {
 type Repair struct {
 	Finding  *findings.Finding // it has a findings.Repair
 	IsDue    bool              // it has stood for long enough; otherwise only the fence allows the repair
-	HasNoPod bool              // no pod in the API asks for the allocation, see UnrequestedRepairs
+	HasNoPod bool              // no pod in the API asks for the allocation, see unrequestedRepairs
 	first    time.Time         // when it was found first
 }
 
@@ -107,7 +106,7 @@ func (p *Repairs) limit(a *findings.Assessment, s restore.State, written RepairC
 		repairs[i] = c.Finding.Repair
 	}
 	f, inPool := a.Facts(), written.recent(a.Observation.Now)
-	hasNoPod, phantoms := UnrequestedRepairs(f, repairs)
+	hasNoPod, phantoms := unrequestedRepairs(f, repairs)
 	for at, n := range phantoms { // an earlier process may have written them
 		inPool[at] = max(inPool[at], n)
 	}

@@ -5,11 +5,10 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
-
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )

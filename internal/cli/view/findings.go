@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
-
 	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 

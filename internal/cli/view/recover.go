@@ -5,10 +5,9 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
-
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 

@@ -4,10 +4,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
-
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/words"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
