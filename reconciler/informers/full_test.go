@@ -142,6 +142,7 @@ func TestFull_KeepsCachesThatCatchUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
+			b.source.settleTimeout = time.Second // later than the change, on a busy machine, too
 			b.sets(t, "pods", aPod("web", "7"))
 			b.api.has("pods", aPod("web", "9"))
 			b.api.onList = func(_ context.Context, resource string, n int) {
