@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -56,7 +57,9 @@ func (s *stage) appliedPlan(t testing.TB, file string, more ...string) (*outcome
 
 func write(t testing.TB, file string, d any) {
 	t.Helper()
-	check(t, os.WriteFile(file, try(docs.Encode("json", d)).must(t), 0o600))
+	var text bytes.Buffer
+	check(t, docs.Write(&text, "json", d))
+	check(t, os.WriteFile(file, text.Bytes(), 0o600))
 }
 
 // TestPlan_KilledInTheMiddle plans 500 releases, kills apply twice, and comes to the same end as if it had not died.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"time"
@@ -112,9 +111,9 @@ func (o *options) plan(ctx context.Context, file string) error {
 	if file != "" {
 		ofFile := *o
 		ofFile.output, ofFile.path = planForm(file), nil
-		text, err := ofFile.render(ctx, a)
+		write, err := ofFile.render(ctx, a)
 		if err == nil {
-			err = create(file, func(w io.Writer) error { _, err := w.Write(text); return err })
+			err = create(file, write)
 		}
 		if errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("--output-file %s: the file exists, and plan replaces none: choose another name", file)

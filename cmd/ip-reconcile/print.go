@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -66,7 +68,7 @@ type answer struct {
 // print writes an answer in the form that --output asks for. A table with headers begins with the notes. Otherwise
 // print writes them to stderr. The error for an answer that is unresolved is errUnresolved.
 func (o *options) print(ctx context.Context, a answer) error {
-	text, err := o.render(ctx, a)
+	write, err := o.render(ctx, a)
 	if err != nil {
 		return err
 	}
@@ -76,32 +78,31 @@ func (o *options) print(ctx context.Context, a answer) error {
 			fmt.Fprintln(o.err, "Note:", view.Clean(note))
 		}
 	}
-	if err = o.write(text); err == nil && a.isUnresolved {
+	if err = write(o.resultWriter()); err == nil && a.isUnresolved {
 		return errUnresolved
 	}
 	return err
 }
 
-// write writes a result, which has colours only if it is text for a person.
-func (o *options) write(text []byte) error {
-	w := o.out
+// resultWriter writes a result, which has colours only if it is text for a person.
+func (o *options) resultWriter() io.Writer {
 	if o.isTable() && o.outDisplay.coloured != nil {
-		w = o.outDisplay.coloured
+		return o.outDisplay.coloured
 	}
-	_, err := w.Write(text)
-	return err
+	return o.out
 }
 
-func (o *options) render(ctx context.Context, a answer) ([]byte, error) {
+// render returns what writes an answer. Nothing is written before all of it can be.
+func (o *options) render(ctx context.Context, a answer) (write func(io.Writer) error, err error) {
 	switch {
 	case o.isTable():
-		return o.renderScreen(a, o.outDisplay), nil
+		return writeText(o.renderScreen(a, o.outDisplay)), nil
 	case o.output == "name":
 		var text bytes.Buffer
 		for _, name := range a.names() {
 			fmt.Fprintln(&text, view.Clean(name))
 		}
-		return text.Bytes(), nil
+		return writeText(text.Bytes()), nil
 	}
 	judged := o.cluster
 	if o.clusterUID != nil {
@@ -109,9 +110,23 @@ func (o *options) render(ctx context.Context, a answer) ([]byte, error) {
 	}
 	a.document.SetSource(version.Get().Version, judged)
 	if o.path != nil {
-		return o.query(a.document)
+		text, err := o.query(a.document)
+		return writeText(text), err
 	}
-	return view.Encode(o.output, a.document)
+	return func(w io.Writer) error {
+		b := bufio.NewWriterSize(w, 64<<10)
+		if err := view.Write(b, o.output, a.document); err != nil {
+			return err
+		}
+		return b.Flush()
+	}, nil
+}
+
+func writeText(text []byte) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	}
 }
 
 // renderScreen renders an answer for a display. Long lists are cut on a terminal, unless a flag asks for all or for a

@@ -253,7 +253,7 @@ func (o *byHand) show(ctx context.Context, r *reconciler.Reconciler) (releases b
 	}
 	o.progress.Stop()
 	if o.isTable() {
-		_ = o.write(append(o.renderScreen(evidence, o.outDisplay), '\n'))
+		_ = writeText(append(o.renderScreen(evidence, o.outDisplay), '\n'))(o.resultWriter())
 	}
 	switch {
 	case len(can) == 0:

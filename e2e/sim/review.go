@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -39,12 +40,12 @@ func (s *Simulation) review(reads, killAfter time.Duration, tries int) {
 			}
 			s.count("planned")
 			s.say("a plan has %d items", len(items))
-			text, err := view.Encode("json", planfile.New(view.NewHeader(view.KindPlan, "",
-				view.Cluster{UID: "sim"}, out.Observation.Now), items))
-			if err != nil {
+			var text bytes.Buffer
+			if err := view.Write(&text, "json", planfile.New(view.NewHeader(view.KindPlan, "",
+				view.Cluster{UID: "sim"}, out.Observation.Now), items)); err != nil {
 				s.fail("write a plan: %v", err)
 			}
-			s.after(reads, func() { s.applyPlan(text, killAfter) })
+			s.after(reads, func() { s.applyPlan(text.Bytes(), killAfter) })
 		})
 	})
 }

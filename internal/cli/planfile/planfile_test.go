@@ -1,6 +1,7 @@
 package planfile_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -33,11 +34,11 @@ func planOf(cluster string, at time.Time, parts ...Part) *view.Plan {
 
 func encode(t *testing.T, form string, p any) []byte {
 	t.Helper()
-	text, err := view.Encode(form, p)
-	if err != nil {
+	var text bytes.Buffer
+	if err := view.Write(&text, form, p); err != nil {
 		t.Fatal(err)
 	}
-	return text
+	return text.Bytes()
 }
 
 func TestRead_AsWrittenAndWithFewerItems(t *testing.T) {

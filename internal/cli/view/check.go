@@ -46,7 +46,8 @@ func NewCheckReport(out *reconciler.Result, f Filter) *CheckReport { return Pick
 func (p *Picked) CheckReport() *CheckReport {
 	d := &CheckReport{
 		Header: headerOf(KindCheck, p.Observation.Now), Circumstances: p.circumstances(), Totals: p.totals(),
-		Pools: p.poolRows(), Findings: lists.Map(p.Findings, NewFinding), picked: p,
+		Pools: p.poolRows(), Allocations: []AllocationRow{}, Reservations: []ReservationRow{},
+		Findings: lists.Map(p.Findings, NewFinding), picked: p,
 	}
 	if !p.Filter.IsZero() {
 		d.Filter = &p.Filter
@@ -80,20 +81,20 @@ func (d *CheckReport) Count() int {
 	return d.Summary.Allocations + d.Summary.Lone.InUse + d.Summary.Lone.Held + d.Summary.Lone.Stale
 }
 
-func (d *CheckReport) rowsOf(v judge.Verdict) []AllocationRow {
+func (d *CheckReport) rowsWith(v judge.Verdict) []AllocationRow {
 	return lists.Map(lists.Filter(d.picked.Items(), func(it *judge.Item) bool {
 		return it.Verdict == v && HasRow(it)
 	}), d.picked.Row)
 }
 
 // InUse returns the rows of what is in use.
-func (d *CheckReport) InUse() []AllocationRow { return d.rowsOf(judge.InUse) }
+func (d *CheckReport) InUse() []AllocationRow { return d.rowsWith(judge.InUse) }
 
 // Held returns the rows of what is Held.
-func (d *CheckReport) Held() []AllocationRow { return d.rowsOf(judge.Held) }
+func (d *CheckReport) Held() []AllocationRow { return d.rowsWith(judge.Held) }
 
 // Stale returns the rows of what is Stale.
-func (d *CheckReport) Stale() []AllocationRow { return d.rowsOf(judge.Stale) }
+func (d *CheckReport) Stale() []AllocationRow { return d.rowsWith(judge.Stale) }
 
 // NamesVerdicts reports whether the filter picks by verdicts or reasons, which asks for what is in use, too.
 func (d *CheckReport) NamesVerdicts() bool {

@@ -1,6 +1,7 @@
 package view_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -39,9 +40,9 @@ func TestUnknownSources(t *testing.T) {
 	for _, d := range []view.Document{view.NewCheckReport(out, view.Filter{}),
 		view.NewRunReport(out, false, view.Filter{}),
 		view.NewPoolsReport(out, usage.Of(out.Assessment)), &view.Plan{Limits: view.NewLimits(out.Assessment)}} {
-		text, err := view.Encode("json", d)
+		var text bytes.Buffer
 		var read view.Limits
-		if err = errors.Join(err, json.Unmarshal(text, &read)); err != nil {
+		if err := errors.Join(view.Write(&text, "json", d), json.Unmarshal(text.Bytes(), &read)); err != nil {
 			t.Fatal(err)
 		}
 		if len(read.Unknown) != 1 || read.Unknown[0].Source != facts.SourceDefinitions ||
@@ -71,12 +72,13 @@ func TestRun_JSONOfARestoreAndOfWhatWasNotRepaired(t *testing.T) {
 		if awaiting != "" {
 			j.Restore.Awaiting = []string{awaiting}
 		}
-		text, err := view.Encode("json", view.NewRunReport(out, false, view.Filter{}))
+		var text bytes.Buffer
+		err := view.Write(&text, "json", view.NewRunReport(out, false, view.Filter{}))
 		var read struct {
 			Summary     struct{ Restore *struct{ Awaiting []string } }
 			NotRepaired []struct{ Kind, IP, Refusal, Detail string }
 		}
-		if err = errors.Join(err, json.Unmarshal(text, &read)); err != nil {
+		if err = errors.Join(err, json.Unmarshal(text.Bytes(), &read)); err != nil {
 			t.Fatal(err)
 		}
 		if n := read.NotRepaired; len(n) != 1 || n[0].IP != "10.0.0.9" || n[0].Refusal != "Breaker" ||

@@ -17,9 +17,11 @@ func TestStatus_LevelAndNames(t *testing.T) {
 			t.Errorf("with one more %s the level is %s, want %s", c.add, d.Level, c.want)
 		}
 	}
-	text, err := Encode("yaml", NewStatusReport(time.Time{}, lines))
+	var text strings.Builder
+	err := Write(&text, "yaml", NewStatusReport(time.Time{}, lines))
 	const want = "level: Error\nlines:\n- id: one\n  level: Unknown\n  message: Not known.\n"
-	if err != nil || !strings.Contains(string(text), want) || !strings.Contains(string(text), "  next: kubectl get b\n") {
-		t.Errorf("it is %s (%v)", text, err)
+	got := text.String()
+	if err != nil || !strings.Contains(got, want) || !strings.Contains(got, "  next: kubectl get b\n") {
+		t.Errorf("it is %s (%v)", &text, err)
 	}
 }

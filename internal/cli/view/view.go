@@ -7,14 +7,11 @@
 package view
 
 import (
-	"bytes"
-	"encoding/json"
 	"strings"
 	"time"
 	"unicode"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
-	"sigs.k8s.io/yaml"
 )
 
 // APIVersion is the apiVersion of all documents.
@@ -84,34 +81,6 @@ func headerOf(kind string, observedAt time.Time) Header {
 // NewHeader returns the head of a document.
 func NewHeader(kind, toolVersion string, cluster Cluster, observedAt time.Time) Header {
 	return Header{APIVersion, kind, toolVersion, cluster, observedAt.UTC().Truncate(time.Second)}
-}
-
-// Full returns a document with the lists that JSON has and text has not.
-func Full(document any) any {
-	switch d := document.(type) {
-	case *CheckReport:
-		return d.Full()
-	case *RunReport:
-		return d.Full()
-	case *ExplainReport:
-		return d.Full()
-	case *ExplainReports:
-		return d.Full()
-	}
-	return document
-}
-
-// Encode encodes a document as "json" or "yaml".
-func Encode(form string, document any) ([]byte, error) {
-	if form == "yaml" {
-		return yaml.Marshal(Full(document))
-	}
-	var text bytes.Buffer
-	enc := json.NewEncoder(&text)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	err := enc.Encode(Full(document))
-	return text.Bytes(), err
 }
 
 // AtMost lists the first n names and the number of the others.
