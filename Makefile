@@ -126,6 +126,10 @@ WORKERS ?= $(shell nproc)
 simulate: ## Play random histories in a simulated cluster, with the product's and whereabouts' own code (HISTORIES=1000000 SEED=7 WORKERS=8)
 	@cd e2e && nice $(GO) test -count=1 -timeout 0 -v -run '^TestNoHistoryBreaksAnInvariant$$' ./sim -args -histories $(HISTORIES) -seed $(SEED) -workers $(WORKERS)
 
+.PHONY: simulate-restores
+simulate-restores: ## Play random histories in which etcd is restored again and again (HISTORIES=50000 SEED=7 WORKERS=8)
+	@cd e2e && nice $(GO) test -count=1 -timeout 0 -v -run '^TestNoHistoryBreaksAnInvariant$$' ./sim -args -restores -histories $(HISTORIES) -seed $(SEED) -workers $(WORKERS)
+
 BASE ?= HEAD
 CLUSTERS ?= 2000
 

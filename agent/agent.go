@@ -50,7 +50,6 @@ type Store interface {
 	Publish(ctx context.Context, report *v1alpha1.SandboxReport) error
 	Renew(ctx context.Context) error
 	IsOwn(resourceVersion string) bool
-	IsRestoreNoteExpired() bool
 }
 
 // Agent publishes the state of its node until its context ends.
@@ -214,7 +213,6 @@ func (a *Agent) inspect(ctx context.Context) (*Inspection, error) {
 // update makes the next report from an inspection.
 func (a *Agent) update(inspection *Inspection) {
 	next := NextReport(a.report, inspection)
-	a.mustRewrite = a.mustRewrite || a.Store.IsRestoreNoteExpired()
 	if a.mustRewrite && next == a.report {
 		rewritten := *a.report
 		rewritten.ObservedAt = apiTime(inspection.At)

@@ -62,18 +62,6 @@ func TestAgent_RewritesReportAfterRestore(t *testing.T) {
 	}
 }
 
-// A note that stayed on the report of a quiet node would be new to each reconciler that starts.
-func TestAgent_DropsExpiredRestoreNote(t *testing.T) {
-	runScene(t, nil, func(s *scene) {
-		s.callsDuring(5 * time.Second)
-		s.change(func() { s.isNoteExpired = true })
-		did := s.callsDuring(10 * time.Second)
-		s.change(func() { s.isNoteExpired = false })
-		equal(t, "then", did, []string{"publish"})
-		equal(t, "after it", slices.Contains(s.callsDuring(time.Minute), "publish"), false)
-	})
-}
-
 // The report stays to be rewritten until the write succeeds.
 func TestAgent_RewritesAfterRestoreUntilWritten(t *testing.T) {
 	runScene(t, nil, func(s *scene) {

@@ -31,21 +31,20 @@ type scene struct {
 
 	checkPolicy func(context.Context) error
 
-	mu            sync.Mutex
-	items         []any // sandboxes and attachments of the node
-	inspectErr    error // error of Inspect
-	bootID        string
-	machine       v1alpha1.Machine
-	resumes       []bool                  // thisMachine of each Resume
-	before        *v1alpha1.SandboxReport // result of Load
-	loadErr       error
-	publishErr    error
-	renewErr      error
-	identityErr   error
-	isNoteExpired bool                      // result of IsRestoreNoteExpired
-	calls         []call                    // since the last callsDuring
-	lastCalls     []call                    // during the last callsDuring
-	reports       []*v1alpha1.SandboxReport // published reports
+	mu          sync.Mutex
+	items       []any // sandboxes and attachments of the node
+	inspectErr  error // error of Inspect
+	bootID      string
+	machine     v1alpha1.Machine
+	resumes     []bool                  // thisMachine of each Resume
+	before      *v1alpha1.SandboxReport // result of Load
+	loadErr     error
+	publishErr  error
+	renewErr    error
+	identityErr error
+	calls       []call                    // since the last callsDuring
+	lastCalls   []call                    // during the last callsDuring
+	reports     []*v1alpha1.SandboxReport // published reports
 }
 
 type call struct {
@@ -201,12 +200,6 @@ func (s store) Renew(context.Context) error {
 }
 
 func (store) IsOwn(version string) bool { return version == "own" }
-
-func (s store) IsRestoreNoteExpired() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.isNoteExpired
-}
 
 var none []string
 

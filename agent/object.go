@@ -145,10 +145,11 @@ func versionOf(m metav1.ObjectMeta) objectVersion {
 	return newest
 }
 
-// advance records the answered version and returns the version before. reason says why etcd must have been restored, ""
-// if not. Either the resourceVersion ran backwards, or the last write of an object that was read is older than known.
-func (o *object[T]) advance(read bool) (before objectVersion, reason string) {
-	before, o.lastVersion = o.lastVersion, versionOf(o.meta)
+// advance records the answered version. reason says why etcd must have been restored since the one before, "" if not.
+// Either the resourceVersion ran backwards, or the last write of an object that was read is older than known.
+func (o *object[T]) advance(read bool) (reason string) {
+	before := o.lastVersion
+	o.lastVersion = versionOf(o.meta)
 	switch now := o.lastVersion; {
 	case before.resourceVersion == "":
 	case isOlder(now.resourceVersion, before.resourceVersion):
@@ -159,19 +160,7 @@ func (o *object[T]) advance(read bool) (before objectVersion, reason string) {
 		reason = fmt.Sprintf("%s %s was last written at %s after it was written at %s", o.kind, o.name,
 			now.writtenAt.UTC().Format(time.RFC3339), before.writtenAt.UTC().Format(time.RFC3339))
 	}
-	return before, reason
-}
-
-// lostWriteTime returns when the last known write was made, if that was after t and the write is lost; else t.
-func (o *object[T]) lostWriteTime(ctx context.Context, t time.Time) time.Time {
-	if !o.lastVersion.writtenAt.After(t) {
-		return t
-	}
-	_, err := o.get(ctx)
-	if apierrors.IsNotFound(err) || err == nil && isOlder(o.meta.ResourceVersion, o.lastVersion.resourceVersion) {
-		return o.lastVersion.writtenAt
-	}
-	return t
+	return reason
 }
 
 func isOlder(version, than string) bool {

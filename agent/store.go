@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,13 +22,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-const (
-	// leaseSeconds is how long a renewal confirms the report.
-	leaseSeconds = 60
-	// restoreNoteRetention is how long a report carries the note of a restore, longer than an outage of a
-	// reconciler. A note that stayed would be new to each reconciler that starts.
-	restoreNoteRetention = 24 * time.Hour
-)
+// leaseSeconds is how long a renewal confirms the report.
+const leaseSeconds = 60
 
 // RestoreError means that etcd was restored since the agent's last write, which may be lost and must be repeated.
 type RestoreError struct{ Reason string }
@@ -38,13 +34,15 @@ func (e *RestoreError) Error() string { return "etcd was restored: " + e.Reason 
 type APIStore struct {
 	// Now returns the time of the node's clock, for the Lease's renewTime; no rule reads it. The default is time.Now.
 	Now func() time.Time
+	// NewNonce returns the value of the annotation after a restore, another one each time. The default is random.
+	NewNonce func() string
 
 	node, namespace string
 
-	report      object[v1alpha1.SandboxReport]
-	lease       object[coordinationv1.Lease]
-	hash        string // hash of the last written report
-	restoreNote string // value of the annotation after a restore, "" for none
+	report object[v1alpha1.SandboxReport]
+	lease  object[coordinationv1.Lease]
+	hash   string // hash of the last written report
+	nonce  string // of the last restore that an agent on this node detected, "" for none
 }
 
 // NewAPIStore returns the store of a node's report. namespace is that of the Lease.
@@ -91,9 +89,9 @@ func (a *APIStore) Load(ctx context.Context) (*v1alpha1.SandboxReport, error) {
 	}
 	a.report.lastVersion, a.lease.lastVersion = versionOf(a.report.meta), versionOf(a.lease.meta)
 	if report != nil {
-		if seen := podstate.ReadReport(report, lease).RestoreDetectedAt; !seen.IsZero() {
-			a.restoreNote = seen.UTC().Format(time.RFC3339)
-		}
+		a.nonce = podstate.ReadReport(report, lease).RestoreNonce
+	} else if lease != nil {
+		a.nonce = lease.Annotations[v1alpha1.RestoreAnnotation]
 	}
 	return report, nil
 }
@@ -112,18 +110,13 @@ func (a *APIStore) checkHolder(lease *coordinationv1.Lease) error {
 // Publish writes the report, then the Lease that confirms it. After a RestoreError the caller must make a new
 // report and publish again. If the API server does not store the whole report, no Lease confirms it.
 func (a *APIStore) Publish(ctx context.Context, report *v1alpha1.SandboxReport) error {
-	if a.IsRestoreNoteExpired() {
-		a.restoreNote = ""
-	}
 	stored, err := a.report.write(ctx, func(m metav1.ObjectMeta) *v1alpha1.SandboxReport {
 		out := *report
 		out.ObjectMeta = m
-		out.Annotations = a.annotations(m.Annotations)
+		out.Annotations = maps.Clone(m.Annotations)
+		delete(out.Annotations, v1alpha1.RestoreAnnotation) // of an earlier version
 		return &out
-	}, func(_ *v1alpha1.SandboxReport, read bool) error {
-		before, reason := a.report.advance(read)
-		return a.noteRestore(ctx, before, reason, a.lease.lostWriteTime)
-	})
+	}, func(_ *v1alpha1.SandboxReport, read bool) error { return a.noteRestore(a.report.advance(read)) })
 	if apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "unknown field") {
 		return fmt.Errorf("%w: the CustomResourceDefinition sandboxreports.ip-reconcile.dev is older than this agent: "+
 			"apply it with kubectl apply --server-side --force-conflicts -f deploy/crds (or the chart's crds)", err)
@@ -142,8 +135,7 @@ func (a *APIStore) Publish(ctx context.Context, report *v1alpha1.SandboxReport) 
 // Renew renews the Lease, which confirms the last report. After a RestoreError the caller must publish a new report.
 func (a *APIStore) Renew(ctx context.Context) error {
 	_, err := a.lease.write(ctx, func(m metav1.ObjectMeta) *coordinationv1.Lease {
-		m.Annotations = a.annotations(m.Annotations)
-		m.Annotations[v1alpha1.HashAnnotation] = a.hash
+		m.Annotations = a.leaseAnnotations(m.Annotations)
 		return &coordinationv1.Lease{
 			TypeMeta: leaseType(), ObjectMeta: m,
 			Spec: coordinationv1.LeaseSpec{
@@ -155,8 +147,7 @@ func (a *APIStore) Renew(ctx context.Context) error {
 		if err := a.checkHolder(lease); err != nil {
 			return err
 		}
-		before, reason := a.lease.advance(read)
-		return a.noteRestore(ctx, before, reason, a.report.lostWriteTime)
+		return a.noteRestore(a.lease.advance(read))
 	})
 	return err
 }
@@ -166,45 +157,30 @@ func (a *APIStore) IsOwn(version string) bool {
 	return version != "" && (version == a.report.meta.ResourceVersion || isOlder(version, a.report.meta.ResourceVersion))
 }
 
-// noteRestore records a restore of etcd if there is a reason, and returns a RestoreError. The note has the time of
-// the agent's last lost write. The backup is older than that write, and all later writes before the restore are
-// lost. So reports of that time or later were written after the restore.
-//
-// A write that still exists may have been made after the restore. A note with its time would declare reports of
-// other agents older than the restore.
-func (a *APIStore) noteRestore(
-	ctx context.Context, before objectVersion, reason string, otherLost func(context.Context, time.Time) time.Time,
-) error {
+// noteRestore draws a nonce if there is a reason, and returns a RestoreError. The Lease keeps the nonce until the next
+// restore: who reads it knows which nonces he has answered.
+func (a *APIStore) noteRestore(reason string) error {
 	if reason == "" {
 		return nil
 	}
-	at := otherLost(ctx, before.writtenAt)
-	if at.IsZero() {
-		at = now(a.Now)
-	}
-	// The same restore shows in both objects, and is recorded once.
+	// The same restore shows in both objects, and is noted once.
 	a.report.lastVersion, a.lease.lastVersion = objectVersion{}, objectVersion{}
-	a.restoreNote = at.UTC().Format(time.RFC3339)
+	if a.NewNonce != nil {
+		a.nonce = a.NewNonce()
+	} else {
+		a.nonce = strings.ToLower(rand.Text()[:10])
+	}
 	return &RestoreError{reason}
 }
 
-// IsRestoreNoteExpired reports whether the report has a note older than a day, which the next write drops.
-func (a *APIStore) IsRestoreNoteExpired() bool {
-	restoredAt, err := time.Parse(time.RFC3339, a.restoreNote)
-	now := a.lease.lastVersion.writtenAt
-	if a.report.lastVersion.writtenAt.After(now) {
-		now = a.report.lastVersion.writtenAt
-	}
-	return err == nil && now.Sub(restoredAt) > restoreNoteRetention
-}
-
-// annotations returns the annotations to write: those to keep, and the note of a restore.
-func (a *APIStore) annotations(kept map[string]string) map[string]string {
+// leaseAnnotations returns the annotations to write: those to keep, the hash of the report, and the nonce.
+func (a *APIStore) leaseAnnotations(kept map[string]string) map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, kept)
+	all[v1alpha1.HashAnnotation] = a.hash
 	delete(all, v1alpha1.RestoreAnnotation)
-	if a.restoreNote != "" {
-		all[v1alpha1.RestoreAnnotation] = a.restoreNote
+	if a.nonce != "" {
+		all[v1alpha1.RestoreAnnotation] = a.nonce
 	}
 	return all
 }

@@ -7,15 +7,12 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/ip-reconcile/ip-reconcile/agent"
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
-	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// Each kind of restore is noted on the report and the Lease, with the time of the last lost write.
+// Each kind of restore is noted on the Lease, once, by a nonce that stays until the next restore.
 func TestStore_DetectsRestore(t *testing.T) {
 	for name, c := range map[string]struct {
 		before bool // the backup is older than the agent's first write
@@ -44,7 +41,7 @@ func TestStore_DetectsRestore(t *testing.T) {
 				s.must(a.Renew(t.Context()))
 			}
 			s.must(a.Publish(t.Context(), reportOf("b")))
-			last := podstate.LeaseRenewTime(s.lease())
+			s.expectNoRestoreNote()
 			restore()
 			s.expectRestore(c.shows(s, a))
 			// The report and the Lease may each show the restore once.
@@ -53,65 +50,51 @@ func TestStore_DetectsRestore(t *testing.T) {
 				s.must(a.Publish(t.Context(), reportOf("c")))
 			}
 			s.expectConfirmed(reportOf("c"))
-			for what, m := range map[string]metav1.ObjectMeta{"report": s.report().ObjectMeta, "Lease": s.lease().ObjectMeta} {
-				equal(t, "noted on the "+what, m.Annotations[v1alpha1.RestoreAnnotation], last.UTC().Format(time.RFC3339))
-			}
+			noted := s.nonce()
 			s.must(a.Renew(t.Context()))
 			s.must(a.Publish(t.Context(), reportOf("d")))
-			equal(t, "noted later", s.report().Annotations[v1alpha1.RestoreAnnotation], last.UTC().Format(time.RFC3339))
-			// An agent that starts now keeps the note.
+			equal(t, "noted later", s.nonce(), noted)
+			// An agent that starts now keeps the nonce.
 			s.must(s.newStore().Publish(t.Context(), reportOf("e")))
-			equal(t, "noted by the next agent", s.report().Annotations[v1alpha1.RestoreAnnotation],
-				last.UTC().Format(time.RFC3339))
+			equal(t, "noted by the next agent", s.nonce(), noted)
 		})
 	}
 }
 
-// The first write after a restore may succeed if the backup has the version that it replaces. With the time of that
-// write, the note would be later than reports that other agents have written since.
-func TestStore_RestoreIsDatedToLostWrite(t *testing.T) {
-	for name, c := range map[string]struct {
-		lost, after func(*apiServer, *agent.APIStore) error // a write before the restore, and one after it
-		shows       func(*apiServer, *agent.APIStore) error
-	}{
-		"a report whose Lease then shows it": {
-			lost:  func(s *apiServer, a *agent.APIStore) error { return a.Renew(s.Context()) },
-			shows: func(s *apiServer, a *agent.APIStore) error { return a.Publish(s.Context(), reportOf("b")) }},
-		"a Lease whose report then shows it": {
-			lost: func(s *apiServer, a *agent.APIStore) error {
-				s.fail["PUT leases"] = 500
-				defer delete(s.fail, "PUT leases")
-				if a.Publish(s.Context(), reportOf("b")) == nil {
-					s.Error("no error")
-				}
-				return nil
-			},
-			after: func(s *apiServer, a *agent.APIStore) error { return a.Renew(s.Context()) },
-			shows: func(s *apiServer, a *agent.APIStore) error { return a.Publish(s.Context(), reportOf("b")) }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newAPIServer(t)
-			a := s.newStore()
-			s.must(a.Publish(t.Context(), reportOf("a")))
-			restore := s.backup()
-			s.must(c.lost(s, a))
-			lost := s.clock
-			restore()
-			s.clock = s.clock.Add(10 * time.Minute) // others write
-			if c.after != nil {
-				s.must(c.after(s, a))
-			}
-			s.expectRestore(c.shows(s, a))
-			s.must(a.Publish(t.Context(), reportOf("c")))
-			for what, m := range map[string]metav1.ObjectMeta{"report": s.report().ObjectMeta, "Lease": s.lease().ObjectMeta} {
-				equal(t, "noted on the "+what, m.Annotations[v1alpha1.RestoreAnnotation], lost.UTC().Format(time.RFC3339))
-			}
-			s.expectConfirmed(reportOf("c"))
-		})
-	}
+// The first write after a restore may succeed if the backup has the version that it replaces. The other object then
+// shows the restore.
+func TestStore_RestoreShownByTheOtherObject(t *testing.T) {
+	s := newAPIServer(t)
+	a := s.newStore()
+	s.must(a.Publish(t.Context(), reportOf("a")))
+	restore := s.backup()
+	s.must(a.Renew(t.Context()))
+	restore()
+	s.expectRestore(a.Publish(t.Context(), reportOf("b")))
+	s.must(a.Publish(t.Context(), reportOf("c")))
+	s.nonce()
+	s.expectConfirmed(reportOf("c"))
 }
 
-func TestStore_RestoreNoteExpires(t *testing.T) {
+// Two restores have two nonces, however soon one follows the other, and whatever the clock says.
+func TestStore_EachRestoreHasItsNonce(t *testing.T) {
+	s := newAPIServer(t)
+	a := s.newStore()
+	s.must(a.Publish(t.Context(), reportOf("a")))
+	drawn := map[string]bool{}
+	for range 3 {
+		restore := s.backup()
+		s.must(a.Renew(t.Context()))
+		restore()
+		s.expectRestore(a.Renew(t.Context()))
+		s.must(a.Publish(t.Context(), reportOf("a")))
+		drawn[s.nonce()] = true
+	}
+	equal(t, "nonces", len(drawn), 3)
+}
+
+// A nonce does not expire: who reads it knows whether he has answered it.
+func TestStore_NonceStays(t *testing.T) {
 	s := newAPIServer(t)
 	a := s.newStore()
 	s.must(a.Publish(t.Context(), reportOf("a")))
@@ -120,31 +103,34 @@ func TestStore_RestoreNoteExpires(t *testing.T) {
 	restore()
 	s.expectRestore(a.Publish(t.Context(), reportOf("b")))
 	s.must(a.Publish(t.Context(), reportOf("b")))
-	noted := s.report().Annotations[v1alpha1.RestoreAnnotation]
-	s.clock = s.clock.Add(23 * time.Hour)
-	s.must(a.Renew(t.Context()))
-	equal(t, "outdated after 23 hours", a.IsRestoreNoteExpired(), false)
-	s.clock = s.clock.Add(time.Hour)
-	s.must(a.Renew(t.Context()))
-	equal(t, "outdated after a day", a.IsRestoreNoteExpired(), true)
-	equal(t, "noted until it is written", s.report().Annotations[v1alpha1.RestoreAnnotation], noted)
-	s.must(a.Publish(t.Context(), reportOf("b")))
-	s.expectNoRestoreNote()
-	equal(t, "outdated", a.IsRestoreNoteExpired(), false)
-	s.must(s.newStore().Publish(t.Context(), reportOf("b"))) // nor by an agent that starts then
-	s.expectNoRestoreNote()
+	noted := s.nonce()
+	s.clock = s.clock.Add(365 * 24 * time.Hour)
+	s.must(a.Publish(t.Context(), reportOf("c")))
+	equal(t, "a year later", s.nonce(), noted)
 }
 
-// A note in the future would count until then.
-func TestStore_FutureRestoreNote(t *testing.T) {
-	s := newAPIServer(t)
-	s.must(s.newStore().Publish(t.Context(), reportOf("a")))
-	s.edit(reportKey, func(o map[string]any) {
-		o["metadata"].(map[string]any)["annotations"] = map[string]any{v1alpha1.RestoreAnnotation: "2099-01-01T00:00:00Z"}
-	})
-	written := s.clock
-	s.must(s.newStore().Publish(t.Context(), reportOf("b")))
-	equal(t, "noted", s.report().Annotations[v1alpha1.RestoreAnnotation], written.UTC().Format(time.RFC3339))
+// An earlier version has dated the restore, on the report and on the Lease. The date is the Lease's nonce until the
+// next restore, so that the upgrade of an agent shows none.
+func TestStore_DateOfAnEarlierVersion(t *testing.T) {
+	const dated = "2026-11-20T10:00:00Z"
+	for name, on := range map[string][]fakeapi.Key{"on both": {reportKey, leaseKey}, "on the report": {reportKey}} {
+		t.Run(name, func(t *testing.T) {
+			s := newAPIServer(t)
+			s.must(s.newStore().Publish(t.Context(), reportOf("a")))
+			for _, k := range on {
+				s.edit(k, func(o map[string]any) {
+					m := o["metadata"].(map[string]any)
+					all, _ := m["annotations"].(map[string]any)
+					if all == nil {
+						all = map[string]any{}
+					}
+					all[v1alpha1.RestoreAnnotation], m["annotations"] = dated, all
+				})
+			}
+			s.must(s.newStore().Publish(t.Context(), reportOf("b")))
+			equal(t, "noted", s.nonce(), dated)
+		})
+	}
 }
 
 // After a restore so many writes may follow that the resourceVersion exceeds the old one. The Lease's time still

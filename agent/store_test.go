@@ -153,6 +153,16 @@ func (s *apiServer) expectNoRestoreNote() {
 	}
 }
 
+// nonce is that of the Lease, and the report has none.
+func (s *apiServer) nonce() string {
+	s.Helper()
+	nonce := s.lease().Annotations[v1alpha1.RestoreAnnotation]
+	if on := s.report().Annotations[v1alpha1.RestoreAnnotation]; nonce == "" || on != "" {
+		s.Errorf("the Lease's nonce is %q, and the report has %q", nonce, on)
+	}
+	return nonce
+}
+
 func reportOf(ids ...string) *v1alpha1.SandboxReport {
 	var parts []any
 	for _, id := range ids {

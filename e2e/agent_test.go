@@ -30,7 +30,7 @@ type agent struct {
 	mu       sync.Mutex
 	skew     time.Duration // of the node's clock
 	settled  time.Duration // how long the content has been the same
-	restored string        // the annotation on report and Lease; "" for none
+	restored string        // the nonce on the Lease; "" for none
 	hash     string        // on the Lease
 	silent   bool          // it does not renew
 	core     kubernetes.Interface
@@ -105,9 +105,6 @@ func (a *agent) write(content ...any) error {
 		Machine:    v1alpha1.Machine{SystemUUID: "uuid-of-" + a.node, MachineID: "machine-of-" + a.node}, // as harness.Node
 		Runtime:    v1alpha1.Runtime{Name: "containerd", Version: "2.4.2"},
 		ObservedAt: metav1.NewTime(observed),
-	}
-	if a.restored != "" {
-		r.Annotations = map[string]string{v1alpha1.RestoreAnnotation: a.restored}
 	}
 	for _, c := range content {
 		switch c := c.(type) {

@@ -189,8 +189,11 @@ func TestRestore_LosesTheReconciler(t *testing.T) {
 		t.Fatalf("the reconciler is there: %v", err)
 	}
 	for _, w := range i.cluster.Workers {
-		i.reported(t, w.Name, "that etcd was restored",
-			func(r *v1alpha1.SandboxReport) bool { return r.Annotations[v1alpha1.RestoreAnnotation] != "" })
+		eventually(t, "the agent on "+w.Name+" to note that etcd was restored", func() bool {
+			lease, err := i.Client().CoordinationV1().Leases(harness.LeaseNamespace).Get(t.Context(), w.Name,
+				metav1.GetOptions{})
+			return err == nil && lease.Annotations[v1alpha1.RestoreAnnotation] != ""
+		})
 	}
 	twice := i.sharing(t, atRisk, early...)
 	t.Logf("%d of %d addresses were assigned again before anybody recovered", len(twice), len(atRisk))

@@ -209,7 +209,7 @@ func withoutChance(text string) string {
 		{`\b\d\d:\d\d:\d\d\b`, "TIME"},
 		{`\b\d+ (s|min|h) ago\b`, "DURATION ago"},
 		{`https://[0-9.]+:\d+`, "SERVER"},
-		{`etcd was restored at TIME \([^)]*\)`, "etcd was restored at TIME (CAUSE)"},
+		{`etcd was restored \([^)]*\)`, "etcd was restored (CAUSE)"},
 		{`\b(sandboxes|attachments) +\d+`, "$1 NUMBER"},
 		{`\b(\d+h)?(\d+m)?\d+(\.\d+)?m?s\b`, "DURATION"},
 		{`\bip-reconcile-[a-z0-9]{8,10}-[a-z0-9]{5}(_UID)?`, "POD"},

@@ -139,7 +139,7 @@ func TestCommands_EachThatIsPrintedRuns(t *testing.T) {
 		"repairpool": "10.0.0.0-24", "claimingpod.namespace": "default", "claimingpod.name": "web-0",
 		"inpool": "--pool=10.0.0.0-24", "reservation.namespace": metav1.NamespaceSystem, "reservation.name": "10.0.0.1",
 		"node": "worker-1", "downnode": "worker-2", "container": noID, "othercontainer": noID,
-		"restored": "2026-11-20T10:00:00Z", "claim.namespace": "default", "claim.name": "vm-1",
+		"restore": "k3f7q2m9xa", "claim.namespace": "default", "claim.name": "vm-1",
 		"machine.namespace": "default", "machine.name": "vm-1",
 		"podrefpatch": `'[{"op":"add","path":"/spec/allocations/1/podref","value":"default/web-0"}]'`,
 		"removal":     `'[{"op":"remove","path":"/spec/allocations/1"}]'`,

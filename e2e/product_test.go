@@ -93,8 +93,8 @@ type counts struct {
 
 // awaits is what blocks releases after a restore of etcd.
 type awaits struct {
-	Restored, Why string
-	Awaiting      []string
+	ID, Restored, Why string
+	Awaiting          []string
 }
 
 // item is an allocation (with a pool) or a reservation.

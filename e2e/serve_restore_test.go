@@ -121,7 +121,7 @@ func TestServe_Restore(t *testing.T) {
 
 			// One agent reports again; the other does not yet.
 			late := s.up(t, "worker-2", "late", blue)
-			one.change(func() { one.restored = time.Now().UTC().Format(time.RFC3339) })
+			one.change(func() { one.restored = "k3f7q2m9xa" })
 			one.writeReport(t, keep.listed("Ready"), phantom.listed("Ready"))
 			v.is(t, `ip_reconcile_findings{kind="Phantom"}`, 1)
 			v.is(t, `ip_reconcile_allocations{reason="ClaimedByOther",verdict="Held"}`, 1)
@@ -246,7 +246,7 @@ func TestServe_RestoreLosesANode(t *testing.T) {
 	s.checkReleased(t, before)
 
 	word := fmt.Sprintf(`{"metadata":{"annotations":{"ip-reconcile.dev/restore-acknowledged":%q}}}`,
-		out.Summary.Restore.Restored)
+		out.Summary.Restore.ID)
 	try(s.Client().CoreV1().Namespaces().Patch(t.Context(), metav1.NamespaceSystem, types.MergePatchType, []byte(word),
 		metav1.PatchOptions{})).must(t)
 	s.waitReleased(t, recovery, "10.1.0.0-24", "2")

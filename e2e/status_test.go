@@ -177,12 +177,13 @@ func statusFaults() []fault {
 				i.pauseAll(t, "true")
 				return func() { i.pauseAll(t, "") }
 			}},
-		{name: "a restore of etcd that is not settled", says: []string{"✗ Releases are paused: etcd was restored at",
+		{name: "a restore of etcd that is not settled", says: []string{
+			"✗ Releases are paused: etcd was restored (restore k3f7q2m9xa, detected at",
 			"until these nodes report: worker-1, worker-2"},
 			plant: func(t *testing.T, i *statusStage) func() {
-				eventually(t, "the next second", func() bool { return time.Now().Nanosecond() < int(100*time.Millisecond) })
 				return i.annotate(t, kube.RestoreLease, kube.RestoreAnnotation,
-					fmt.Sprintf(`{"restored":%q,"why":"a revision ran backwards"}`, time.Now().UTC().Format(time.RFC3339)))
+					fmt.Sprintf(`{"id":"k3f7q2m9xa","restored":%q,"why":"a revision ran backwards"}`,
+						time.Now().UTC().Format(time.RFC3339)))
 			}},
 		{name: "whereabouts' own CronJob", says: []string{"✗ CronJob openshift-multus/ip-reconciler runs whereabouts' " +
 			"own /ip-reconciler", `patch cronjob/ip-reconciler -p '{"spec":{"suspend":true}}'`},

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
@@ -75,17 +76,21 @@ func TestUI_AnswersAfterARestore(t *testing.T) {
 	s := newStageWithReports(t, "worker-1", "worker-2")
 	one := s.agent(t, "worker-1")
 	newer := s.up(t, "worker-1", "newer", blue)
-	restored := time.Now().Add(-11 * time.Second).UTC().Format(time.RFC3339) // reports of 10 s later count
-	newer.forceDelete(t)                                                     // it is not in the backup, and runs
+	restored := time.Now().UTC().Format(time.RFC3339)
+	newer.forceDelete(t) // it is not in the backup, and runs
+	leases := try(s.Client().CoordinationV1().Leases(harness.LeaseNamespace).List(t.Context(),
+		metav1.ListOptions{})).must(t)
 	try(s.Client().CoordinationV1().Leases(metav1.NamespaceSystem).Create(t.Context(), &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Name: kube.RestoreLease, Annotations: map[string]string{
-			kube.RestoreAnnotation: fmt.Sprintf(`{"restored":%q,"why":"a revision ran backwards"}`, restored)}},
+			kube.RestoreAnnotation: fmt.Sprintf(`{"id":"k3f7q2m9xa","restored":%q,"why":"a revision ran backwards","since":%q}`,
+				restored, leases.ResourceVersion)}},
 	}, metav1.CreateOptions{})).must(t)
 	one.writeReport(t, newer.listed(v1alpha1.SandboxReady))
 	b := newBrowser(t)
 	_, url := ui(t, "--kubeconfig", s.Kubeconfig())
 	b.open(url)
-	b.shows("main", "Nothing is released: etcd was restored", "Releases are paused: etcd was restored at "+restored,
+	b.shows("main", "Nothing is released: etcd was restored",
+		"Releases are paused: etcd was restored (restore k3f7q2m9xa, detected at "+restored,
 		"until these nodes report: worker-2", "docs/operate/restore.md", "Phantom", "default/newer")
 	b.click("Explain " + newer.ips[0])
 	b.shows("main", "Address "+newer.ips[0], "PhantomPod", "EtcdRestored")

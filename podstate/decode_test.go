@@ -239,8 +239,8 @@ func FuzzReport_FreshOnlyForItsContent(f *testing.F) {
 		if fresh := r.IsFresh(renewed); fresh != (hash != "" && hash == own) {
 			t.Fatalf("fresh %v by hash %q; the report's own is %q", fresh, hash, own)
 		}
-		if _, there := o.Annotations[v1alpha1.RestoreAnnotation]; !there && r.RestoreDetectedAt.After(renewed) {
-			t.Fatalf("a restore is dated %s, after the Lease was written", r.RestoreDetectedAt)
+		if restored != "" && r.RestoreNonce != restored {
+			t.Fatalf("the Lease's nonce is %q, read was %q", restored, r.RestoreNonce)
 		}
 		if r.NeedsRewrite(noon) && !o.ObservedAt.Time.Before(noon) {
 			t.Fatal("an age has changed since it was observed later")

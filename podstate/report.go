@@ -33,11 +33,11 @@ type Report struct {
 	LeaseVersion string
 	// WrittenAt is when the content was written, by the API server's clock.
 	WrittenAt time.Time
-	// RestoreDetectedAt is the agent's date of the last restore of etcd that it detected; zero for none. It is
-	// limited to the API server's time of the note.
-	RestoreDetectedAt time.Time
-	// RestoreNote is the text of that note. An unchanged text is not a new restore.
-	RestoreNote string
+	// RestoreNonce is what the agent drew when it last detected a restore of etcd, "" for never. Agents of earlier
+	// versions have a date there, which means no more.
+	RestoreNonce string
+	// IsLocal says that this process has inspected the node for this very observation.
+	IsLocal bool
 
 	hash     string // of the content
 	isUnread bool   // it could not be decoded
@@ -112,13 +112,13 @@ func (r *Report) IsUnread() bool { return r.isUnread }
 // WithLease returns the same report with a new version of its Lease.
 func (r *Report) WithLease(lease *coordinationv1.Lease) *Report {
 	r = &Report{SandboxReport: r.SandboxReport, WrittenAt: r.WrittenAt, hash: r.hash, isUnread: r.isUnread}
-	r.noteRestore(r.Annotations, r.WrittenAt, r.ManagedFields)
+	r.RestoreNonce = r.Annotations[v1alpha1.RestoreAnnotation]
 	if lease == nil {
 		return r
 	}
-	r.LeaseRenewedAt, r.LeaseVersion = LeaseRenewTime(lease), lease.ResourceVersion
+	r.LeaseRenewedAt = LeaseRenewTime(lease)
+	r.readLease(lease)
 	r.confirm(lease)
-	r.noteRestore(lease.Annotations, r.LeaseRenewedAt, lease.ManagedFields)
 	return r
 }
 
@@ -127,10 +127,11 @@ func (r *Report) WithLease(lease *coordinationv1.Lease) *Report {
 // live cluster. A Lease whose annotations were not exported confirms what was observed before it was renewed.
 func ReadSnapshotReport(o *v1alpha1.SandboxReport, lease *coordinationv1.Lease) *Report {
 	r := &Report{SandboxReport: o, WrittenAt: o.ObservedAt.Time, hash: Hash(o)}
-	r.noteRestore(o.Annotations, r.WrittenAt, nil) // a node's clock is no limit
+	r.RestoreNonce = r.Annotations[v1alpha1.RestoreAnnotation]
 	if lease == nil {
 		return r
 	}
+	r.readLease(lease)
 	if lease.Spec.RenewTime != nil {
 		r.LeaseRenewedAt = lease.Spec.RenewTime.Time
 	}
@@ -140,37 +141,22 @@ func ReadSnapshotReport(o *v1alpha1.SandboxReport, lease *coordinationv1.Lease) 
 	} else if !r.LeaseRenewedAt.Before(r.WrittenAt) {
 		r.ConfirmedAt = r.LeaseRenewedAt
 	}
-	r.noteRestore(lease.Annotations, r.LeaseRenewedAt, nil)
 	return r
+}
+
+// readLease reads the Lease's version and its note of a restore. An agent of an earlier version notes a restore on its
+// report, too, before it writes the Lease.
+func (r *Report) readLease(lease *coordinationv1.Lease) {
+	r.LeaseVersion = lease.ResourceVersion
+	if nonce := lease.Annotations[v1alpha1.RestoreAnnotation]; nonce != "" {
+		r.RestoreNonce = nonce
+	}
 }
 
 // confirm sets ConfirmedAt if the Lease has the hash of the content.
 func (r *Report) confirm(lease *coordinationv1.Lease) {
 	if hash := lease.Annotations[v1alpha1.HashAnnotation]; hash != "" && hash == r.hash {
 		r.ConfirmedAt = r.LeaseRenewedAt
-	}
-}
-
-// noteRestore reads the restore annotation. The time is limited to when the API server wrote the annotation. If it
-// cannot be parsed, the restore counts from when the object was written.
-func (r *Report) noteRestore(annotations map[string]string, written time.Time, fields []metav1.ManagedFieldsEntry) {
-	text, isNoted := annotations[v1alpha1.RestoreAnnotation]
-	if !isNoted {
-		return
-	}
-	limit := fieldTime(fields, `"f:`+v1alpha1.RestoreAnnotation+`"`)
-	if limit.IsZero() && len(fields) > 0 {
-		limit = written
-	}
-	detectedAt, err := time.Parse(time.RFC3339, text)
-	switch {
-	case err != nil:
-		detectedAt = written
-	case !limit.IsZero() && detectedAt.After(limit):
-		detectedAt = limit
-	}
-	if detectedAt.After(r.RestoreDetectedAt) {
-		r.RestoreDetectedAt, r.RestoreNote = detectedAt, text
 	}
 }
 

@@ -54,7 +54,7 @@ func TestReport_TimesOfTheAPIServer(t *testing.T) {
 	equal(t, "confirmed, by the server's clock", r.ConfirmedAt, noon.Add(-10*time.Second))
 	equal(t, "Lease renewed", r.LeaseRenewedAt, noon.Add(-10*time.Second))
 	equal(t, "written, by the server's clock", r.WrittenAt, noon.Add(-5*time.Minute))
-	equal(t, "restore detected", r.RestoreDetectedAt, time.Time{})
+	equal(t, "nonce", r.RestoreNonce, "")
 	equal(t, "fresh", r.IsFresh(noon), true)
 }
 
@@ -225,20 +225,16 @@ func TestSnapshotReport_NotConfirmed(t *testing.T) {
 	equal(t, "a report without its sandboxes", podstate.ReadSnapshotReport(cut, lease(o)).ConfirmedAt, time.Time{})
 }
 
-// A restore pauses releases until every node has reported, so no note of it may be missed.
-func TestReport_RestoreNote(t *testing.T) {
-	early, late := noon.Add(-2*time.Hour), noon.Add(-time.Hour)
-	for _, c := range []struct {
-		name              string
-		onReport, onLease string
-		want              time.Time
-	}{
-		{"nowhere", "", "", time.Time{}},
-		{"on the report", early.Format(time.RFC3339), "", early},
-		{"on the Lease", "", late.Format(time.RFC3339), late},
-		{"later on the Lease", early.Format(time.RFC3339), late.Format(time.RFC3339), late},
-		{"later on the report", late.Format(time.RFC3339), early.Format(time.RFC3339), late},
-		{"in another time zone", "2026-11-20T12:00:00+02:00", "", early},
+// A restore pauses releases until every node has reported, so no note of it may be missed. Whatever is noted counts: it
+// is a nonce, and a date of an earlier agent is one, too.
+func TestReport_RestoreNonce(t *testing.T) {
+	for _, c := range []struct{ name, onReport, onLease, want string }{
+		{"nowhere", "", "", ""},
+		{"on the Lease", "", "k3f7q2m9xa", "k3f7q2m9xa"},
+		{"on the report, by an earlier agent that is about to write the Lease", "2026-11-20T12:00:00Z", "",
+			"2026-11-20T12:00:00Z"},
+		{"on both, which the Lease decides", "2026-11-20T12:00:00Z", "2026-11-20T10:00:00Z", "2026-11-20T10:00:00Z"},
+		{"whatever it is", "", "yesterday", "yesterday"},
 	} {
 		o := report()
 		l := lease(o)
@@ -248,40 +244,8 @@ func TestReport_RestoreNote(t *testing.T) {
 		if c.onLease != "" {
 			l.Annotations[v1alpha1.RestoreAnnotation] = c.onLease
 		}
-		if r := podstate.ReadReport(o, l); !r.RestoreDetectedAt.Equal(c.want) {
-			t.Errorf("%s: live: %v; want %v", c.name, r.RestoreDetectedAt, c.want)
-		}
-		if r := podstate.ReadSnapshotReport(o, l); !r.RestoreDetectedAt.Equal(c.want) {
-			t.Errorf("%s: in a snapshot: %v; want %v", c.name, r.RestoreDetectedAt, c.want)
-		}
+		equal(t, c.name+": live", podstate.ReadReport(o, l).RestoreNonce, c.want)
+		equal(t, c.name+": in a snapshot", podstate.ReadSnapshotReport(o, l).RestoreNonce, c.want)
+		equal(t, c.name+": with another Lease", podstate.ReadReport(o, nil).WithLease(l).RestoreNonce, c.want)
 	}
-}
-
-func TestReport_RestoreNoteUnparsable(t *testing.T) {
-	o := report()
-	o.Annotations = map[string]string{v1alpha1.RestoreAnnotation: "yesterday"}
-	equal(t, "on the report", podstate.ReadReport(o, nil).RestoreDetectedAt, noon.Add(-5*time.Minute))
-	equal(t, "on a snapshot's report", podstate.ReadSnapshotReport(o, nil).RestoreDetectedAt, o.ObservedAt.Time)
-
-	o = report()
-	l := lease(o)
-	l.Annotations[v1alpha1.RestoreAnnotation] = ""
-	equal(t, "on the Lease", podstate.ReadReport(o, l).RestoreDetectedAt, noon.Add(-10*time.Second))
-	equal(t, "on a snapshot's Lease", podstate.ReadSnapshotReport(o, l).RestoreDetectedAt, noon.Add(time.Hour))
-}
-
-// The writer of one report must not pause all releases for any time.
-func TestReport_RestoreNoteInTheFuture(t *testing.T) {
-	note := func(m *metav1.ObjectMeta) {
-		m.Annotations = map[string]string{v1alpha1.RestoreAnnotation: "2099-01-01T00:00:00Z"}
-	}
-	byHand := fields("kubectl", `{"f:metadata":{"f:annotations":{"f:ip-reconcile.dev/etcd-restored":{}}}}`, -time.Minute)
-	o, l := report(), lease(report())
-	note(&o.ObjectMeta)
-	equal(t, "on the report", podstate.ReadReport(o, nil).RestoreDetectedAt, noon.Add(-5*time.Minute))
-	o.ManagedFields = append(o.ManagedFields, byHand)
-	equal(t, "by somebody else's hand", podstate.ReadReport(o, nil).RestoreDetectedAt, noon.Add(-time.Minute))
-	equal(t, "the text of the note", podstate.ReadReport(o, nil).RestoreNote, "2099-01-01T00:00:00Z")
-	note(&l.ObjectMeta)
-	equal(t, "on the Lease", podstate.ReadReport(report(), l).RestoreDetectedAt, noon.Add(-10*time.Second))
 }

@@ -1,8 +1,10 @@
 package reconciler
 
 import (
+	"fmt"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/memory"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
@@ -22,6 +24,18 @@ func (k Known) with(s restore.State) Known {
 	}
 	k.State = s
 	return k
+}
+
+// ofSnapshot is Known with what a snapshot has stored of restores, which is of the same time as all that it has.
+func (k Known) ofSnapshot(o *facts.Observation) (Known, error) {
+	if o.RestoreState == "" {
+		return k, nil
+	}
+	s, err := k.Read(o.RestoreState, o.Now)
+	if err != nil {
+		return k, fmt.Errorf("the Lease %s of the snapshot: %w", restore.Lease, err)
+	}
+	return k.with(s.BeginRead()), nil
 }
 
 // After is Known after a full pass.

@@ -43,6 +43,7 @@ func (b *liveFacts) Refresh(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxRefresh)
 	defer cancel()
+	b.known.State = b.known.BeginRead()
 	o, err := b.r.Source.Relist(ctx, before)
 	if err == nil && b.first.Watched {
 		b.known = b.known.with(b.r.loadRestore(ctx, b.known.State, o))

@@ -45,7 +45,7 @@ func (s *WithLocalNode) inspect(ctx context.Context, o *facts.Observation, err e
 		return nil, fmt.Errorf("--node %s: this is another machine, or its kubelet has not reported its boot ID yet "+
 			"(Node %q, this machine %q)", s.Node, node.BootID, s.BootID)
 	}
-	report := &podstate.Report{ConfirmedAt: o.Now, LeaseRenewedAt: o.Now, WrittenAt: o.Now}
+	report := &podstate.Report{ConfirmedAt: o.Now, LeaseRenewedAt: o.Now, WrittenAt: o.Now, IsLocal: true}
 	var before *v1alpha1.SandboxReport
 	reports := slices.Clone(o.Reports.Or(nil))
 	if why := o.Reports.Why(); why != "" { // other nodes lack a fresh report then
@@ -53,7 +53,7 @@ func (s *WithLocalNode) inspect(ctx context.Context, o *facts.Observation, err e
 	}
 	at := slices.IndexFunc(reports, func(r *podstate.Report) bool { return r.Name == s.Node })
 	if at >= 0 {
-		if report.RestoreDetectedAt = reports[at].RestoreDetectedAt; reports[at].BootID == s.BootID {
+		if report.RestoreNonce = reports[at].RestoreNonce; reports[at].BootID == s.BootID {
 			before = reports[at].SandboxReport
 		}
 		reports = slices.Delete(reports, at, at+1)

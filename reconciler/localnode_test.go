@@ -99,8 +99,7 @@ func TestLocalNode_Verdicts(t *testing.T) {
 }
 
 func TestLocalNode_ReplacesReport(t *testing.T) {
-	seen := Now.Add(-7 * time.Minute)
-	restored := func(r *podstate.Report) { r.RestoreDetectedAt = seen }
+	restored := func(r *podstate.Report) { r.RestoreNonce = "k3f7q2m9xa" }
 	on, before := inspectedWorker(&scripted{parts: []Part{
 		Node("worker-1"), Node("worker-2"),
 		FreshReport("worker-2", Sandbox("other", "uid-9")), StaleReport("worker-1", restored, Sandbox("old", "uid-1"),
@@ -115,8 +114,8 @@ func TestLocalNode_ReplacesReport(t *testing.T) {
 		if len(r.Sandboxes) != 1 || r.Sandboxes[0].ID != "box-1" {
 			t.Errorf("sandboxes: %v", r.Sandboxes)
 		}
-		if !r.WrittenAt.Equal(Now) || !r.LeaseRenewedAt.Equal(Now) || !r.RestoreDetectedAt.Equal(seen) {
-			t.Errorf("written %s, renewed %s, restore detected %s", r.WrittenAt, r.LeaseRenewedAt, r.RestoreDetectedAt)
+		if !r.WrittenAt.Equal(Now) || !r.LeaseRenewedAt.Equal(Now) || r.RestoreNonce != "k3f7q2m9xa" || !r.IsLocal {
+			t.Errorf("written %s, renewed %s, nonce %q, local %v", r.WrittenAt, r.LeaseRenewedAt, r.RestoreNonce, r.IsLocal)
 		}
 		// The list of ended sandboxes continues that of the node's own report.
 		b := *before

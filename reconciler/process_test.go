@@ -3,7 +3,10 @@ package reconciler
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -22,6 +25,8 @@ type process struct {
 	*Reconciler
 	next *Observed
 	skew time.Duration // of the machine's clock
+	// versions are those of Leases, by node, which only tests of them lower.
+	versions map[string]string
 }
 
 var quarter, atOnce = plan.Options{ConfirmAfter: 15 * time.Minute}, plan.Options{} // atOnce waits for no confirmation
@@ -30,11 +35,25 @@ var quarter, atOnce = plan.Options{ConfirmAfter: 15 * time.Minute}, plan.Options
 var unconfirmed, proven = All(UsualPool, ReportingWorker()), All(UsualPool, ReportingWorker(Gone("box-1", UsualUID)))
 
 func newProcess(t *testing.T, opts plan.Options) *process {
-	p := &process{t: t, Want: plantest.Want{T: t}}
+	p := &process{t: t, Want: plantest.Want{T: t}, versions: map[string]string{}}
 	p.Reconciler = &Reconciler{Source: p, Options: opts, Clock: clocktesting.NewFakeClock(Now),
 		Log: slog.New(slog.DiscardHandler), Process: &Process{},
 		PodsComplete: true} // most tests observe only one allocation
+	p.Process.Known.IDs = func(n int) string { return fmt.Sprintf("%s-%d", p.identity(), n) }
 	return p
+}
+
+// identity is another one for each process.
+func (p *process) identity() string { return fmt.Sprintf("restore-%p", p) }
+
+// versionAt is the version of a Lease that was renewed at a time: etcd's revision grows by one each second.
+func versionAt(renewed time.Time) string {
+	return strconv.FormatInt(5_000_000_000+int64(renewed.Sub(Now)/time.Second), 10)
+}
+
+// acknowledged lets an operator acknowledge the restore that the process knows.
+func (p *process) acknowledged() Part {
+	return func(o *Observed) { o.Acknowledged = p.Process.Known.ID() }
 }
 
 func (p *process) List(context.Context) (*facts.Observation, error) { return p.next.Observation, nil }
@@ -50,10 +69,31 @@ func (p *process) GetLive(context.Context, *facts.Observation, facts.LiveKeys) (
 	return &facts.Live{}, nil
 }
 
-// pass observes, judges and plans at a time after the start, and releases nothing.
+// pass observes, judges and plans at a time after the start, and releases nothing. A pass that shows a restore is
+// followed by another one, which reads by what version reports are since.
 func (p *process) pass(after time.Duration, parts ...Part) *plan.Plan {
 	p.t.Helper()
+	before := p.Process.Known.ID()
+	made := p.passOnce(after, parts...)
+	if last := p.next; p.Process.Known.ID() != before && !p.next.Watched {
+		p.passOnce(after, append(slices.Clone(parts), func(o *Observed) {
+			o.Restored, o.MissingReports = "", nil
+		})...)
+		p.next = last
+	}
+	return made
+}
+
+// passOnce is one pass.
+func (p *process) passOnce(after time.Duration, parts ...Part) *plan.Plan {
+	p.t.Helper()
 	p.next = Observe(append([]Part{At(Now.Add(after))}, parts...)...)
+	for _, r := range p.next.Reports.Or(nil) {
+		if r.LeaseVersion == "" && !r.LeaseRenewedAt.IsZero() {
+			r.LeaseVersion = max(p.versions[r.Name], versionAt(r.LeaseRenewedAt))
+			p.versions[r.Name] = r.LeaseVersion
+		}
+	}
 	p.Clock.(*clocktesting.FakeClock).SetTime(p.next.Now.Add(p.skew))
 	j, err := p.Check(p.t.Context())
 	if err != nil {

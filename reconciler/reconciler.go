@@ -62,12 +62,15 @@ const timeOfDay = "15:04:05 UTC" // a layout
 // Check observes and judges once.
 func (r *Reconciler) Check(ctx context.Context) (*findings.Assessment, error) {
 	r.progress("Reading the cluster")
-	fenced := r.fencedSince()
+	fenced, known := r.fencedSince(), r.Process.Known
+	if !known.IsRead() { // what is read then is read since
+		known = known.with(r.loadRestore(ctx, known.State, &facts.Observation{Now: r.Clock.Now()}))
+	}
+	known.State = known.BeginRead()
 	o, err := r.Source.List(ctx)
 	if err != nil {
 		return nil, err
 	}
-	known := r.Process.Known
 	if err := o.PodsMissing(); err != nil && !r.PodsComplete {
 		detected, _ := known.Detect(o) // the next pass does not show it again
 		r.Process.Known = known.with(detected)
@@ -79,7 +82,12 @@ func (r *Reconciler) Check(ctx context.Context) (*findings.Assessment, error) {
 	if !o.Static {
 		o.Local = r.Clock.Now()
 	}
-	if !o.Watched || !known.IsRead() {
+	switch {
+	case o.Static:
+		if known, err = known.ofSnapshot(o); err != nil {
+			return nil, err
+		}
+	case !o.Watched || !known.IsRead():
 		known = known.with(r.loadRestore(ctx, known.State, o))
 	}
 	observed, restored := known.Observe(o)
@@ -108,8 +116,15 @@ func (r *Reconciler) Run(ctx context.Context) (*Result, error) {
 	var repairedBy time.Time    // when the findings of the first pass are due
 	out, err := r.passes(ctx, func() (out *Result, next time.Time, atMost time.Duration, err error) {
 		out, next, err = r.Pass(ctx, nil)
+		if err == nil && r.Process.Known.AwaitsRead(out.Judgement) {
+			next = out.Observation.Now
+		}
 		return out, next, recheckEvery, err
 	}, func(out *Result, next time.Time, pause time.Duration) (waits bool) {
+		if r.Process.Known.AwaitsRead(out.Judgement) {
+			r.Log.Info("Reading again after the restore of etcd", "pause", pause)
+			return true
+		}
 		found, now := out.unconfirmed(), out.Observation.Now
 		if first == nil {
 			first = judge.IDs(found)

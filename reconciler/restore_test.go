@@ -39,14 +39,21 @@ func TestRestore_PausesReleases(t *testing.T) {
 				revision(500)))
 		p.WantReleased("a report of since", p.pass(5*time.Hour, leak, report(-time.Hour), other(4*time.Hour), revision(600)))
 	})
-	t.Run("or has confirmed it since, whatever the clocks of two API servers differ by", func(t *testing.T) {
+	t.Run("which the version of its Lease shows, and no clock", func(t *testing.T) {
 		p := newProcess(t, atOnce)
+		at := func(version string) Part {
+			return written("worker-1", -time.Hour, Gone("box-1", UsualUID),
+				func(r *podstate.Report) { r.LeaseVersion = version })
+		}
 		const seen = 10 * time.Minute
-		p.pass(0, leak, report(-time.Hour), revision(100))
-		p.WantRefused("the pass that detected it", plan.EtcdRestored, p.pass(seen, leak, report(-time.Hour), revision(90)))
-		p.WantRefused("confirmed 9 s later", plan.EtcdRestored, p.pass(seen+19*time.Second, leak, report(-time.Hour),
+		p.pass(0, leak, at("100"), revision(100))
+		p.WantRefused("the pass that detected it", plan.EtcdRestored, p.passOnce(seen, leak, at("90"), revision(90)))
+		p.WantRefused("the pass by which reports are since", plan.EtcdRestored, p.passOnce(seen+time.Minute, leak, at("95"),
 			revision(95)))
-		p.WantReleased("confirmed 10 s later", p.pass(seen+20*time.Second, leak, report(-time.Hour), revision(96)))
+		p.WantRefused("the same version, an hour later", plan.EtcdRestored,
+			p.pass(seen+time.Hour, leak, at("95"), revision(96)))
+		p.WantRefused("no number", plan.EtcdRestored, p.pass(seen+time.Hour, leak, at("9f"), revision(97)))
+		p.WantReleased("a greater one", p.pass(seen+time.Hour, leak, at("96"), revision(98)))
 	})
 	t.Run("which it cannot do for another report", func(t *testing.T) {
 		p := newProcess(t, atOnce)
@@ -80,8 +87,8 @@ func TestRestore_PausesReleases(t *testing.T) {
 	t.Run("a second check that detects it, too", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		restored := func(o *Observed) { o.Restored = "IPPools are at resourceVersion 90 after 100" }
-		p.WantRefused("said by the source", plan.EtcdRestored, p.pass(0, leak, report(-time.Hour), restored))
-		p.WantRefused("at the pass after it", plan.EtcdRestored, p.pass(10*time.Second, leak, report(-time.Hour)))
+		p.WantRefused("said by the source", plan.EtcdRestored, p.passOnce(0, leak, report(-time.Hour), restored))
+		p.WantRefused("at the pass after it", plan.EtcdRestored, p.passOnce(10*time.Second, leak, report(-time.Hour)))
 		p.WantReleased("a report of since", p.pass(5*time.Minute, leak, report(2*time.Minute)))
 	})
 	t.Run("without agents at the pass that detected it", func(t *testing.T) {
@@ -142,13 +149,14 @@ func TestRestore_PendingNodes(t *testing.T) {
 	}
 }
 
-// An agent that detects a restore notes it on its report or its Lease. A process that has just started depends on that.
+// An agent that detects a restore draws a nonce, and writes it on its Lease. A process that has just started depends on
+// that. It is answered once, by a wait for all nodes.
 func TestRestore_ReportedByAgent(t *testing.T) {
-	report := func(node string, write time.Duration, reportSays, leaseSays string) Part {
+	report := func(node string, renewed time.Duration, reportSays, leaseSays string) Part {
 		return func(o *Observed) {
 			r := &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: node, Annotations: map[string]string{}},
 				BootID:     "boot-1",
-				ObservedAt: metav1.NewTime(Now.Add(write)), Gone: []v1alpha1.Gone{{ID: "box-1", UID: UsualUID}}}
+				ObservedAt: metav1.NewTime(Now), Gone: []v1alpha1.Gone{{ID: "box-1", UID: UsualUID}}}
 			lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: node,
 				Annotations: map[string]string{v1alpha1.HashAnnotation: podstate.Hash(r)}}}
 			if reportSays != "" {
@@ -157,55 +165,41 @@ func TestRestore_ReportedByAgent(t *testing.T) {
 			if leaseSays != "" {
 				lease.Annotations[v1alpha1.RestoreAnnotation] = leaseSays
 			}
-			r.ManagedFields = by(Now.Add(write), `{"f:observedAt":{}}`)
-			lease.ManagedFields = by(o.Now.Add(-10*time.Second), `{"f:spec":{"f:renewTime":{}}}`)
+			r.ManagedFields = by(Now, `{"f:observedAt":{}}`)
+			lease.ManagedFields = by(Now.Add(renewed), `{"f:spec":{"f:renewTime":{}}}`)
 			o.Reports = o.Reports.With(append(o.Reports.Or(nil), podstate.ReadReport(r, lease)))
 		}
 	}
-	at0 := Now.Format(time.RFC3339)
+	const early = "2026-11-20T10:00:00Z"
 	leak := All(UsualPool, Node("worker-1"), Node("worker-2"))
-	const before, since = -time.Hour, time.Minute
-	later := report("worker-2", since+30*time.Second, Now.Add(since+time.Second).Format(time.RFC3339), "")
-	notRenewedSince := func(at time.Duration, report Part) Part {
-		return func(o *Observed) {
-			report(o)
-			last := o.Reports.Or(nil)[len(o.Reports.Or(nil))-1]
-			last.ConfirmedAt, last.LeaseRenewedAt = Now.Add(at), Now.Add(at)
-		}
+	both := func(renewed time.Duration, reportSays, leaseSays, otherSays string) Part {
+		return All(leak, report("worker-1", renewed, reportSays, leaseSays), report("worker-2", renewed, "", otherSays))
 	}
-	for _, c := range []struct {
-		says     string
-		waits    bool
-		one, two Part
-	}{
-		{"none has a note", false, report("worker-1", before, "", ""), report("worker-2", before, "", "")},
-		{"a report says so, and another is of before", true, report("worker-1", since, at0, ""), report("worker-2", before,
-			"", "")},
-		{"a Lease says so, and another report is of before", true, report("worker-1", since, "", at0),
-			report("worker-2", before, "", "")},
-		{"a Lease says so, and its own report is of before", true, report("worker-1", before, "", at0),
-			report("worker-2", since, "", "")},
-		{"a report says so, and both are of since", false, report("worker-1", since, at0, ""), report("worker-2", since, "",
-			"")},
-		{"a Lease says so, and both are of since", false, report("worker-1", since, "", at0), report("worker-2", since, "",
-			"")},
-		{"what it says cannot be read as a time", true, report("worker-1", since, "just now", ""), report("worker-2", before,
-			"", "")},
-		{"the later of two restores counts", true, notRenewedSince(since, report("worker-1", since, at0, "")), later},
-		{"an agent was unreachable and detected it later: the first one has yet to confirm its report", true,
-			report("worker-1", since, at0, ""), later},
-		{"the first one has noted it only on its Lease", true, report("worker-1", before, "", at0), later},
-		{"the first one has noted another one, long before", true, report("worker-1", since,
-			Now.Add(since-11*time.Minute).Format(time.RFC3339), ""), later},
+	at := func(minutes int) time.Duration { return time.Duration(minutes)*minute + 50*time.Second }
+	for says, c := range map[string]struct{ report, lease, other string }{
+		"a Lease says so":                        {"", "k3f7q2m9xa", ""},
+		"two do":                                 {"", "k3f7q2m9xa", "a7b2c9d4ef"},
+		"a report does, of an agent from before": {early, "", ""},
+		"it cannot be read as anything":          {"", "just now", ""},
 	} {
-		t.Run(c.says, func(t *testing.T) {
+		t.Run(says, func(t *testing.T) {
 			p := newProcess(t, atOnce)
-			made := p.pass(2*time.Minute, leak, c.one, c.two)
-			if c.waits {
-				p.WantRefused("restored", plan.EtcdRestored, made)
-			} else {
-				p.WantReleased("not restored, or long over", made)
-			}
+			p.RestoreStore = &memoryStore{}
+			p.WantReleased("before", p.pass(minute, both(at(0), "", "", "")))
+			noted := both(at(1), c.report, c.lease, c.other)
+			p.WantRefused("noted", plan.EtcdRestored, p.pass(2*minute, noted))
+			p.WantRefused("one node has not reported since", plan.EtcdRestored, p.pass(2*minute+40*time.Second,
+				leak, report("worker-1", at(1)+40*time.Second, c.report, c.lease), report("worker-2", at(1), "", c.other)))
+			p.WantReleased("both have", p.pass(4*minute, both(at(3), c.report, c.lease, c.other)))
+			p.WantReleased("a year later", p.pass(365*day, both(365*day-10*time.Second, c.report, c.lease, c.other)))
+			p.WantReleased("to another process", p.restarted().pass(366*day, both(366*day-10*time.Second, c.report, c.lease,
+				c.other)))
+			forgetful := p.restarted()
+			forgetful.RestoreStore = &memoryStore{}
+			p.WantRefused("but not to one that does not know that it was answered", plan.EtcdRestored, forgetful.pass(367*day,
+				both(367*day-10*time.Second, c.report, c.lease, c.other)))
+			p.WantRefused("noted again", plan.EtcdRestored,
+				p.pass(368*day, both(368*day-10*time.Second, "", "another", c.other)))
 		})
 	}
 }
@@ -232,6 +226,7 @@ func TestRestore_OlderObject(t *testing.T) {
 		return func(o *Observed) { o.Pools[0].ResourceVersion = version }
 	}
 	watched := func(o *Observed) { o.Watched = true }
+	without := written("worker-1", 0, Gone("box-1", UsualUID), func(r *podstate.Report) { r.LeaseRenewedAt = time.Time{} })
 	leak := All(UsualPool, Node("worker-1"))
 	for says, c := range map[string]struct {
 		before, after Part
@@ -242,8 +237,8 @@ func TestRestore_OlderObject(t *testing.T) {
 		"a pool":                       {All(lease("1"), pool("99")), All(lease("1"), pool("98")), true},
 		"none":                         {lease("99"), lease("100"), false},
 		"a Lease, by a watch":          {lease("99"), All(lease("98"), watched), false},
-		"a Lease that is there again":  {written("worker-1", 0, Gone("box-1", UsualUID)), lease("98"), false},
-		"a Lease that is not there":    {lease("99"), written("worker-1", 0, Gone("box-1", UsualUID)), false},
+		"a Lease that is there again":  {without, lease("98"), false},
+		"a Lease that is not there":    {lease("99"), without, false},
 		"a Lease than a watch has had": {All(lease("99"), watched), lease("98"), false},
 	} {
 		t.Run(says, func(t *testing.T) {

@@ -1,12 +1,14 @@
 package reconciler
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
@@ -27,15 +29,9 @@ func leakBeside(node string, after time.Duration) Part {
 	return All(leakOn(after), Node(node), written(node, after, RenewedAt(Now.Add(after))))
 }
 
-// restoreReported lets an agent report a restore of etcd at a time after the start.
+// restoreReported lets an agent note a restore of etcd that it detected at a time after the start.
 func restoreReported(node string, after, write time.Duration) Part {
-	text := Now.Add(after).Format(time.RFC3339)
-	return writtenWithRestoreNote(node, text, after, write)
-}
-
-// writtenWithRestoreNote lets an agent's report have a note about a restore at a time.
-func writtenWithRestoreNote(node, text string, after, write time.Duration) Part {
-	return written(node, write, func(r *podstate.Report) { r.RestoreNote, r.RestoreDetectedAt = text, Now.Add(after) })
+	return written(node, write, func(r *podstate.Report) { r.RestoreNonce = after.String() })
 }
 
 func writtenBefore(r *podstate.Report) {
@@ -43,9 +39,7 @@ func writtenBefore(r *podstate.Report) {
 	RenewedAt(r.WrittenAt)(r)
 }
 
-func acknowledged(after time.Duration) Part {
-	return func(o *Observed) { o.Acknowledged = Now.Add(after) }
-}
+func acknowledged(id string) Part { return func(o *Observed) { o.Acknowledged = id } }
 
 const minute, hour, day = time.Minute, time.Hour, 24 * time.Hour
 
@@ -86,7 +80,7 @@ func TestRestore_MissingNode(t *testing.T) {
 		until time.Duration // from when it need not report
 	}{
 		"its object was deleted since":             {All(Node("worker-2", NotReadyFor(hour)), stale), hour + 2*minute},
-		"its object was deleted before the backup": {stale, hour + 90*time.Second},
+		"its object was deleted before the backup": {stale, hour + minute},
 	} {
 		t.Run(says, func(t *testing.T) {
 			p := newProcess(t, atOnce)
@@ -136,7 +130,7 @@ func TestRestore_MissingNode(t *testing.T) {
 		p.pass(0, leakOn(0), stale, revision(100))
 		p.pass(minute, leakOn(0), stale, revision(90))
 		p.pass(2*minute, leakOn(2*minute), stale, revision(91))
-		if due := p.Process.Known.NextTimeout(Now.Add(3 * minute)); !due.Equal(Now.Add(hour + 2*minute)) {
+		if due := p.Process.Known.NextTimeout(Now.Add(3 * minute)); !due.Equal(Now.Add(hour + minute)) {
 			t.Errorf("due at %s", due)
 		}
 	})
@@ -148,8 +142,6 @@ func TestRestore_StaysSettled(t *testing.T) {
 	settled := func(p *process) {
 		p.pass(0, leakOn(0), revision(100))
 		p.WantRefused("the pass that detected it", plan.EtcdRestored, p.pass(minute, leakOn(0), revision(90)))
-		p.WantRefused("written before, if its server's clock is ahead", plan.EtcdRestored, p.pass(minute+9*time.Second,
-			leakOn(minute+8*time.Second), revision(90)))
 		p.WantReleased("written since", p.pass(2*minute, leakOn(2*minute), revision(91)))
 	}
 	newNode := Node("autoscaled")
@@ -162,14 +154,15 @@ func TestRestore_StaysSettled(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.RestoreStore = &memoryStore{}
 		settled(p)
-		reported := restoreReported("worker-1", minute-5*time.Second, 2*minute)
+		reported := restoreReported("worker-1", minute, 2*minute)
 		next := All(UsualPool, Node("worker-1"), reported,
-			func(o *Observed) { Gone("box-1", UsualUID)(o.Reports.Or(nil)[0]) },
-			newNode)
-		p.WantReleased("with what was kept", p.restarted().pass(10*minute, next, revision(92)))
+			func(o *Observed) { Gone("box-1", UsualUID)(o.Reports.Or(nil)[0]) }, Node("silent"), written("silent", 2*minute))
+		p.pass(3*minute, next, revision(91))
+		p.WantReleased("noted and answered", p.pass(4*minute, next, revision(91)))
+		p.WantReleased("with what was kept", p.restarted().pass(10*minute, next, newNode, revision(92)))
 		forgetful := p.restarted()
 		forgetful.RestoreStore = nil
-		p.WantRefused("without it", plan.EtcdRestored, forgetful.pass(10*minute, next, revision(92)))
+		p.WantRefused("without it", plan.EtcdRestored, forgetful.pass(10*minute, next, newNode, revision(92)))
 	})
 	t.Run("unless there is another", func(t *testing.T) {
 		p := newProcess(t, atOnce)
@@ -179,8 +172,8 @@ func TestRestore_StaysSettled(t *testing.T) {
 		p.WantReleased("written since", p.pass(5*minute, leakOn(4*minute), revision(82)))
 		p.WantRefused("reported by an agent", plan.EtcdRestored, p.pass(hour, leakOn(4*minute), Node("worker-2"),
 			restoreReported("worker-2", 50*minute, 51*minute), revision(83)))
-		p.WantReleased("written since", p.pass(hour+minute, leakOn(55*minute), Node("worker-2"), restoreReported("worker-2",
-			50*minute, 51*minute), revision(84)))
+		p.WantReleased("written since", p.pass(hour+minute, leakOn(hour+minute/2), Node("worker-2"),
+			restoreReported("worker-2", 50*minute, 51*minute), revision(84)))
 	})
 	t.Run("not before it is", func(t *testing.T) {
 		p := newProcess(t, atOnce)
@@ -246,10 +239,10 @@ func TestRestore_LostNode(t *testing.T) {
 	t.Run("until an operator acknowledges the restore", func(t *testing.T) {
 		p := lost(t)
 		p.WantRefused("of an earlier restore", plan.EtcdRestored, p.pass(2*minute, leakOn(2*minute),
-			acknowledged(minute-time.Second), revision(91)))
-		p.WantRefused("of all that are to come", plan.EtcdRestored, p.pass(3*minute, leakOn(2*minute), acknowledged(day),
+			acknowledged("another"), revision(91)))
+		p.WantRefused("of all that are to come", plan.EtcdRestored, p.pass(3*minute, leakOn(2*minute), acknowledged("*"),
 			revision(92)))
-		p.WantReleased("of this one", p.pass(4*minute, leakOn(2*minute), acknowledged(minute), revision(93)))
+		p.WantReleased("of this one", p.pass(4*minute, leakOn(2*minute), p.acknowledged(), revision(93)))
 		p.WantReleased("which is remembered", p.restarted().pass(5*minute, leakOn(2*minute), revision(94)))
 	})
 	t.Run("also where the backup has a report of one before it by its name", func(t *testing.T) {
@@ -284,10 +277,12 @@ func TestRestore_LostNode(t *testing.T) {
 			func(o *Observed) { o.Restored = "its watches say so" }))
 		p.WantRefused("and later", plan.EtcdRestored, p.pass(hour, leakOn(4*minute)))
 		p = newProcess(t, atOnce)
-		p.WantReleased("missed long before", p.pass(3*minute, reported, missed(0)))
+		p.WantRefused("missed minutes before", plan.EtcdRestored, p.pass(3*minute, reported, missed(0)))
+		p.WantRefused("and later", plan.EtcdRestored, p.pass(hour, reported))
 		p = newProcess(t, atOnce)
 		p.pass(2*minute, leakOn(0))
-		p.WantReleased("deleted before the restore", p.pass(3*minute, reported, missed(2*minute)))
+		p.WantRefused("deleted before the restore", plan.EtcdRestored, p.pass(3*minute, reported, missed(2*minute)))
+		p.WantReleased("which only worker-1 has to report", p.pass(4*minute, reported))
 		p = newProcess(t, atOnce)
 		if made := p.pass(3*minute, UsualPool, Node("worker-1"), missed(2*minute)); len(made.Release)+len(made.Refused) > 0 {
 			t.Errorf("there were reports, and without them it is judged stale: releases %d, refuses %s", len(made.Release),
@@ -305,9 +300,11 @@ func TestRestore_LostNode(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.pass(0, leakOn(0), newer)
 		p.pass(minute, leakOn(0))
-		reported := All(UsualPool, Node("worker-1"), restoreReported("worker-1", 5*minute, 6*minute),
+		reported := All(UsualPool, Node("worker-1"), restoreReported("worker-1", 12*minute, 12*minute),
 			func(o *Observed) { Gone("box-1", UsualUID)(o.Reports.Or(nil)[0]) })
-		p.WantReleased("its object was deleted before", p.pass(7*minute, reported))
+		p.pass(11*minute+time.Second, leakOn(0))
+		p.pass(12*minute, reported)
+		p.WantReleased("its object was deleted before", p.pass(13*minute, reported))
 	})
 }
 
@@ -328,28 +325,48 @@ func TestRestore_OneAgentReports(t *testing.T) {
 	t.Run("whatever its text", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		future := func(write time.Duration) Part {
-			return writtenWithRestoreNote("worker-2", "2099-01-01T00:00:00Z", write, write)
+			return written("worker-2", write, func(r *podstate.Report) { r.RestoreNonce = "2099-01-01T00:00:00Z" })
 		}
 		p.WantRefused("of the future", plan.EtcdRestored, p.pass(2*minute, with(future(minute))))
 		p.WantReleased("written since", p.pass(3*minute, leakOn(2*minute), Node("worker-2"), future(minute)))
 		p.WantReleased("and written again", p.pass(hour, leakOn(2*minute), Node("worker-2"), future(50*minute)))
 	})
-	t.Run("where it is bumped again and again within minutes", func(t *testing.T) {
+	t.Run("again and again, at most three times in ten minutes", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.WantRefused("reported", plan.EtcdRestored, p.pass(2*minute, with(restoreReported("worker-2", minute, 2*minute))))
-		p.WantReleased("written since", p.pass(3*minute, leakOn(2*minute), Node("worker-2"), restoreReported("worker-2",
-			2*minute, 3*minute)))
-		p.WantReleased("and bumped", p.pass(10*minute, leakOn(2*minute), Node("worker-2"), restoreReported("worker-2",
-			10*minute, 10*minute)))
+		p.RestoreStore = &memoryStore{}
+		noted := func(i int, after time.Duration) Part { // the agent's ith nonce
+			return All(leakOn(after), Node("worker-2"), restoreReported("worker-2", time.Duration(i)*minute, after))
+		}
+		p.WantReleased("before", p.pass(0, leakOn(0), Node("worker-2"), written("worker-2", 0)))
+		for i := 1; i <= 3; i++ {
+			after := time.Duration(2*i) * minute
+			p.WantRefused(fmt.Sprint("nonce ", i), plan.EtcdRestored, p.pass(after, noted(i, after)))
+			if id := p.Process.Known.ID(); !strings.HasSuffix(id, fmt.Sprint("-", i)) || p.Process.Known.IsAgain() != (i > 1) {
+				t.Errorf("nonce %d: ID %s, again %v", i, id, p.Process.Known.IsAgain())
+			}
+			p.WantReleased(fmt.Sprint("nonce ", i, " is answered"), p.pass(after+minute, noted(i, after+minute)))
+		}
+		made := p.pass(8*minute, noted(4, 8*minute))
+		p.WantRefused("the fourth", plan.EtcdRestored, made)
+		if text := made.Refused[0].Detail; !strings.HasSuffix(p.Process.Known.ID(), "-3") ||
+			!strings.Contains(text, "worker-2 has noted restores of etcd again and again") ||
+			!strings.Contains(text, "10:12:00Z") {
+			t.Errorf("ID %s, %q", p.Process.Known.ID(), text)
+		}
+		p.WantRefused("ten minutes after the first", plan.EtcdRestored, p.pass(12*minute, noted(4, 12*minute)))
+		p.WantReleased("it is answered, too", p.pass(13*minute, noted(4, 13*minute)))
 	})
 	t.Run("beside a pass that detected it", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.pass(0, with(written("worker-2", 0)), revision(100))
 		p.pass(minute, with(written("worker-2", 0)), revision(90))
-		p.WantReleased("both have written since", p.pass(3*minute, leakOn(2*minute), Node("worker-2"),
-			restoreReported("worker-2", 2*minute, 2*minute), revision(91)))
-		p.WantReleased("and the other reports it late", p.pass(9*minute, All(leakOn(2*minute), Node("worker-2")),
-			restoreReported("worker-2", 8*minute, 8*minute), revision(92)))
+		late := restoreReported("worker-2", 2*minute, 2*minute)
+		p.WantRefused("both have written since, and one has noted it", plan.EtcdRestored, p.pass(3*minute, leakOn(2*minute),
+			Node("worker-2"), late, revision(91)))
+		if !p.Process.Known.IsAgain() {
+			t.Error("it had not reported before, so it may be the same restore")
+		}
+		p.WantReleased("both have written again", p.pass(4*minute, leakOn(2*minute), Node("worker-2"), late, revision(92)))
 	})
 	t.Run("of the future, by a source that has no server's clock", func(t *testing.T) {
 		p := newProcess(t, atOnce)
@@ -400,8 +417,33 @@ func TestRestore_State(t *testing.T) {
 		"until these nodes report: worker-2, worker-9 (its Node object was lost by the restore)") {
 		t.Errorf("the notes are %s", notes)
 	}
-	p.pass(3*minute, leakOn(2*minute), Node("worker-2"), acknowledged(minute), revision(92))
+	p.pass(3*minute, leakOn(2*minute), Node("worker-2"), p.acknowledged(), revision(92))
 	if j, err = p.Check(t.Context()); err != nil || j.Restore == nil || !j.Restore.Complete() {
 		t.Errorf("settled: %+v, %v", j.Restore, err)
 	}
+}
+
+// A run that detects a restore makes another pass at once: by what that reads, the next run's reports are since.
+func TestRestore_RunReadsAgain(t *testing.T) {
+	p := newProcess(t, atOnce)
+	p.RestoreStore = &memoryStore{}
+	p.next = Observe(leakOn(0), func(o *Observed) { o.Restored = "its watches say so" })
+	p.next.Reports.Or(nil)[0].LeaseVersion = "100"
+	ended := make(chan error)
+	go func() {
+		_, err := p.Run(t.Context())
+		ended <- err
+	}()
+	clock := p.Clock.(*clocktesting.FakeClock)
+	for !clock.HasWaiters() {
+		time.Sleep(time.Millisecond)
+	}
+	p.next = Observe(leakOn(0))
+	p.next.Reports.Or(nil)[0].LeaseVersion = "101"
+	clock.Step(time.Second)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	next := p.restarted()
+	next.WantReleased("in the next run", next.passOnce(minute, leakOn(minute)))
 }

@@ -17,8 +17,10 @@ func (r *Reconciler) loadRestore(ctx context.Context, s restore.State, o *facts.
 	if r.RestoreStore == nil {
 		return s
 	}
+	o.RestoreState, s.IsReader = "", r.Options.DryRun
 	next := s
 	err := r.RestoreStore.Update(ctx, func(text string) (_ string, err error) {
+		o.RestoreState = text
 		next, err = s.Read(text, o.Now)
 		return text, err
 	})
@@ -28,7 +30,7 @@ func (r *Reconciler) loadRestore(ctx context.Context, s restore.State, o *facts.
 	case errors.Is(err, apply.ErrForbidden) && r.WithoutRestoreStore:
 		o.Warnings = append(o.Warnings, fmt.Sprintf("cannot read the etcd restore state, which --without-lease accepts: %v",
 			err))
-		return next.Unread(nil)
+		return next.WithoutStore()
 	}
 	o.Warnings = append(o.Warnings, fmt.Sprintf("cannot read the etcd restore state, so nothing is released: %v", err))
 	if errors.Is(err, apply.ErrForbidden) {
@@ -48,9 +50,13 @@ func (r *Reconciler) saveRestore(ctx context.Context, now time.Time) {
 			s, text, err = s.Write(over, now)
 			return text, err
 		})
-		if err != nil {
+		switch {
+		case errors.Is(err, apply.ErrForbidden) && r.WithoutRestoreStore:
+			r.Process.Known = r.Process.Known.with(s.WithoutStore())
+			return
+		case err != nil:
 			r.Log.Warn("Could not persist etcd restore state", "error", err)
-			r.Process.Known = r.Process.Known.with(s.NotWritten())
+			r.Process.Known = r.Process.Known.with(s.NotWritten(err))
 			return
 		}
 	}

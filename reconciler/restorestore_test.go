@@ -95,7 +95,7 @@ func TestRestoreStore(t *testing.T) {
 		one.pass(0, leakOn(0), revision(100))
 		one.pass(minute, leakOn(0), revision(90))
 		two.pass(2*minute, leakBeside("silent", 0), revision(91))
-		two.WantReleased("the other", two.pass(3*minute, leakBeside("silent", 0), acknowledged(minute), revision(92)))
+		two.WantReleased("the other", two.pass(3*minute, leakBeside("silent", 0), two.acknowledged(), revision(92)))
 		one.pass(4*minute, leakOn(0), Node("worker-2"), revision(93))
 		one.WantReleased("this one", one.pass(5*minute, leakOn(0), Node("worker-2"), revision(94)))
 	})
@@ -193,7 +193,7 @@ func TestRestoreStore_KeepsLostNodes(t *testing.T) {
 // shareLost is what a replica does that does not lead.
 func shareLost(ctx context.Context, s StateStore, now time.Time, node string) error {
 	return s.Update(ctx, func(text string) (string, error) {
-		return restore.AddLost(text, "its watches say so", now, []string{node})
+		return restore.AddLost(text, "its watches say so", now, []string{node}, nil)
 	})
 }
 
@@ -243,6 +243,7 @@ func TestShareLost(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.RestoreStore = &memoryStore{}
 		settled := All(leakOn(2*minute), restoreReported("worker-1", minute, 2*minute))
+		p.pass(minute, settled)
 		p.WantReleased("settled", p.pass(2*minute, settled))
 		p.WantReleased("without doubts", p.pass(2*minute+time.Second, settled))
 		err := shareLost(t.Context(), p.RestoreStore, Now.Add(minute), "worker-9")
@@ -273,4 +274,35 @@ func TestRestore_ShownByAPassWithoutPods(t *testing.T) {
 	p.PodsComplete = true
 	p.WantRefused("worker-9 must report", plan.EtcdRestored, p.pass(minute, leakOn(minute)))
 	p.WantRefused("worker-9 must still report", plan.EtcdRestored, p.pass(2*minute, leakOn(2*minute)))
+}
+
+// Nothing is released while a restore is not stored: another process would not know of it, and this one could not see
+// that the text runs backwards.
+func TestRestoreStore_CannotBeWritten(t *testing.T) {
+	p := newProcess(t, atOnce)
+	s := &memoryStore{noWriting: true}
+	p.RestoreStore = s
+	p.pass(0, leakOn(0), revision(100))
+	p.pass(minute, leakOn(0), revision(90))
+	made := p.pass(2*minute, leakOn(2*minute), revision(91))
+	p.WantRefused("a report of since", plan.EtcdRestored, made)
+	if text := made.Refused[0].Detail; !strings.Contains(text, "cannot store the etcd restore state") {
+		t.Errorf("it says %q", text)
+	}
+	p.WantRefused("hours later", plan.EtcdRestored, p.pass(2*hour, leakOn(2*hour), revision(92)))
+	s.noWriting = false
+	p.WantRefused("it is stored, and what was read before says nothing", plan.EtcdRestored, p.pass(4*hour, leakOn(4*hour),
+		revision(94)))
+	p.WantRefused("the first read since", plan.EtcdRestored, p.pass(5*hour, leakOn(5*hour), revision(95)))
+	p.WantReleased("it is stored, and the node has reported since", p.pass(6*hour, leakOn(6*hour), revision(96)))
+	s.noWriting = true
+	p.pass(7*hour, leakOn(7*hour), revision(80))
+	p.WantRefused("acknowledged", plan.EtcdRestored, p.pass(8*hour, leakOn(8*hour), p.acknowledged(), revision(81)))
+	accepting := newProcess(t, atOnce)
+	accepting.RestoreStore = &memoryStore{err: fmt.Errorf("%w: denied", apply.ErrForbidden)}
+	accepting.WithoutRestoreStore = true
+	accepting.pass(0, leakOn(0), revision(100))
+	accepting.pass(minute, leakOn(0), revision(90))
+	accepting.WantReleased("an operator accepts that it is forbidden", accepting.pass(2*minute, leakOn(2*minute),
+		revision(91)))
 }

@@ -23,9 +23,8 @@ const MaxClockDifference = 10 * time.Second
 const (
 	// HashAnnotation on a node's Lease has the podstate.Hash of the report that the Lease confirms.
 	HashAnnotation = "ip-reconcile.dev/report-hash"
-	// RestoreAnnotation on a report or its Lease means that the agent detected a restore of etcd. The value is an
-	// RFC 3339 time of the API server. Reports that were written at that time or later were written after the
-	// restore. It stays for a day.
+	// RestoreAnnotation on a node's Lease means that the agent detected a restore of etcd. The value is random, and
+	// another one after each restore that it detects. Earlier versions write a date, on the report, too.
 	RestoreAnnotation = "ip-reconcile.dev/etcd-restored"
 )
 

@@ -97,12 +97,16 @@ func pausePool(t *testing.T, dir string) {
 		"name: 10.0.0.0-24\n  annotations: {ip-reconcile.dev/paused: \"true\"}\n")
 }
 
+// restoreEtcd has the reconciler wait for reports since a restore, which only worker-2 has written.
 func restoreEtcd(t *testing.T, dir string) {
 	t.Helper()
-	edit(t, dir, "sandboxreports.yaml", "metadata: {name: worker-2}",
-		`metadata: {name: worker-2, annotations: {ip-reconcile.dev/etcd-restored: "2026-11-20T09:59:50Z"}}`)
-	// it is written again
-	edit(t, dir, "sandboxreports.yaml", `observedAt: "2026-11-20T09:59:00Z"`, `observedAt: "2026-11-20T09:59:55Z"`)
+	edit(t, dir, "leases.yaml", "metadata: {name: worker-2,", `metadata: {name: worker-2, resourceVersion: "102",`)
+	edit(t, dir, "leases.yaml", "metadata: {name: worker-3,", `metadata: {name: worker-3, resourceVersion: "100",`)
+	edit(t, dir, "leases.yaml", "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: worker-1,",
+		"apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: ip-reconcile-restore, namespace: kube-system, "+
+			`annotations: {ip-reconcile.dev/restore: '{"id":"k3f7q2m9xa","restored":"2026-11-20T09:59:50Z","why":`+
+			`"reported by the agent on node worker-2","since":"100","asked":true,"doubtsAll":true}'}}`+"\n---\n"+
+			"apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: worker-1,")
 }
 
 // leakMany makes a pool of entries whose pods are gone, without a proof.

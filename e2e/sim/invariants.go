@@ -222,8 +222,6 @@ func (s *Simulation) excuse(a *attachment, entry allocation) string {
 		return "the backup is young, and the process younger"
 	case s.isOfUnknownNode(b):
 		return "the node joined after the backup, and the process started after the restore"
-	case s.plan.Agents != 0 && s.restoredSince(b.since) && s.isTakenForTheLast():
-		return "of two restores within minutes only agents know the second"
 	case s.plan.Agents != 0, s.waitsAgain(b):
 		return ""
 	}

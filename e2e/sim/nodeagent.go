@@ -44,7 +44,7 @@ func (s *Simulation) startAgent(n *node) {
 		return
 	}
 	clock := func() time.Time { return time.Now().Add(n.skew) }
-	store.Now = clock
+	store.Now, store.NewNonce = clock, func() string { return nonce(n) }
 	ctx, cancel := context.WithCancel(s.ctx)
 	a := &nodeAgent{cancel: cancel, as: as}
 	events, reconnected, changes := make(chan struct{}), make(chan struct{}), make(chan string)

@@ -20,7 +20,7 @@ func TestPlan(t *testing.T) {
 	if os.Getenv(workerEnv) != "" || !testing.Verbose() {
 		t.Skip("is for looking at one history: -v")
 	}
-	plan := NewPlan(*seed)
+	plan := planOf(*seed)
 	if *planText != "" {
 		plan = &Plan{}
 		if err := json.Unmarshal([]byte(*planText), plan); err != nil {

@@ -121,10 +121,17 @@ func (s *Simulation) reconciler(as *client, identity string) (*kube.Cluster, *re
 	if err != nil {
 		return nil, nil, err
 	}
+	process := &reconciler.Process{}
+	process.Known.IDs = s.restoreIDs(identity)
 	return cluster, &reconciler.Reconciler{
-		Options: s.options(), Clock: clock.RealClock{}, Jitter: s.jitter(), Log: log, Process: &reconciler.Process{},
+		Options: s.options(), Clock: clock.RealClock{}, Jitter: s.jitter(), Log: log, Process: process,
 		Source: cluster, OnOutcome: as.checkRecord,
 	}, nil
+}
+
+// restoreIDs are the IDs that a process gives to restores: random ones would differ when a history is played again.
+func (s *Simulation) restoreIDs(identity string) func(int) string {
+	return func(n int) string { return fmt.Sprintf("%s-%d-%d", identity, n, time.Since(s.began).Milliseconds()) }
 }
 
 // checkRecord checks that the evidence in the record of an outcome is judged as it was.
@@ -234,7 +241,7 @@ func (s *Simulation) serveReplica(ctx context.Context, r *replica, cluster *kube
 	context.AfterFunc(ctx, requests.ShutDown)
 	source := informers.New(cluster, config, log, func(string) { requests.CachePass() })
 	health := serve.NewHealth(source.Synced)
-	source.OnRebuild, r.synced = recorder.CachesRebuilt, source.Synced
+	source.OnRebuild, r.synced, source.RestoreIDs = recorder.CachesRebuilt, source.Synced, full.Process.Known.IDs
 	var guard *restore.Guard
 	if s.plan.Repair {
 		guard = restore.NewGuard(restore.GuardConfig{

@@ -3,6 +3,7 @@ package sim
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -77,7 +78,7 @@ func (s *Simulation) restoreEtcd(quick, blind bool, cutOff *node) {
 		isOlder := led != nil && again != nil && led.ResourceVersion != again.ResourceVersion
 		s.isHidden = others > 0 && (!s.plan.Repair || !isOlder)
 		s.away, s.restoring = false, false
-		s.before, s.restoredAt = s.restoredAt, time.Now()
+		s.restoredAt = time.Now()
 		s.count("restored")
 		s.say("etcd is back as it was at %d", s.backup.Revision)
 		s.nudge(70)
@@ -168,35 +169,23 @@ func (s *Simulation) waitsAgain(b *sandbox) bool {
 // clocksDiffer is how much the clocks of two API servers may differ. They date a restore.
 const clocksDiffer = 10 * time.Second
 
-// isNoted reports whether an agent has noted a restore since etcd stopped the last time.
+// nonce is what an agent draws when it detects a restore: the time, and its node.
+func nonce(n *node) string { return strconv.FormatInt(time.Now().UnixNano(), 36) + "-" + n.name }
+
+// isNoted reports whether an agent has noted a restore since etcd stopped the last time, and so long ago that whoever
+// writes now has read it.
 func (s *Simulation) isNoted() bool {
-	went := s.wentAt[len(s.wentAt)-1].Truncate(time.Second)
-	for _, r := range []string{fakeapi.Reports, fakeapi.Leases} {
-		for _, k := range fakeapi.ListOf(s.api.Objects, r, "", "") {
-			_, note, _ := strings.Cut(string(s.api.Objects[k].JSON), `"`+v1alpha1.RestoreAnnotation+`":"`)
-			note, _, _ = strings.Cut(note, `"`)
-			if at, err := time.Parse(time.RFC3339, note); err == nil && !at.Before(went) {
-				return true
-			}
+	for _, k := range fakeapi.ListOf(s.api.Objects, fakeapi.Leases, leaseNamespace, "") {
+		_, text, _ := strings.Cut(string(s.api.Objects[k].JSON), `"`+v1alpha1.RestoreAnnotation+`":"`)
+		text, _, isNonce := strings.Cut(text, "-")
+		nanos, err := strconv.ParseInt(text, 36, 64)
+		at := time.Unix(0, nanos)
+		if isNonce && err == nil && at.After(s.wentAt[len(s.wentAt)-1]) && s.asked.Sub(at) > evidenceLasts {
+			return true
 		}
 	}
 	return false
 }
-
-// isTakenForTheLast reports whether a process takes a restore which only agents detect for the one before. One agent
-// must not pause all releases again and again.
-func (s *Simulation) isTakenForTheLast() bool {
-	if s.before.IsZero() || s.restoredAt.Sub(s.before) > sameRestoreWithin {
-		return false
-	}
-	went := s.wentAt[len(s.wentAt)-1]
-	return !s.writer.versions.ranBackwards.After(went) && !slices.ContainsFunc(s.replicas, func(r *replica) bool {
-		return r.as == s.writer && r.restored().Add(-max(0, s.plan.Skew)).After(s.restoredAt)
-	})
-}
-
-// sameRestoreWithin is the time within which agents' notes are of one restore.
-const sameRestoreWithin = 11 * time.Minute
 
 // aPassTakes is how long a pass may take that began before another process detected a restore.
 const aPassTakes = 15 * time.Second

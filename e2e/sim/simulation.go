@@ -87,7 +87,6 @@ type Simulation struct {
 	massRelease bool            // an operator allows it
 	wentAt      []time.Time     // etcd, for each restore of the last backup that was restored
 	restoredAt  time.Time       // the last time
-	before      time.Time       // when etcd was restored the time before
 	isHidden    bool            // the last restore shows in no version that a replica reads which does not lead
 	// detectedBefore is the newest restore that a process knew of when etcd stopped the last time.
 	detectedBefore time.Time

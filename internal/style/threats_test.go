@@ -90,6 +90,9 @@ func rules() map[string][]string {
 			"TestRestore_PausesReleases", "TestRestore_NoPodGetsAPhantomsAddress", "TestRestore_TaintOfTheBackup",
 			"TestRestore_StatusOfTheBackup", "TestRestore_LostWrite", "TestRestore_OlderObject",
 			"TestObserve_MissingReports", "TestShareLost", "TestRestore_DetectingPassAwaitsEveryNode",
+			"TestRestore_ReportedByAgent", "TestRestore_OneAgentReports", "TestState_SinceIsOfTheNextRead",
+			"TestState_StoredStateRanBackwards", "TestState_ReadBeforeTheRestoreWasKnown",
+			"TestRestoreStore_CannotBeWritten", "TestState_TwoDetectARestore",
 		},
 	}
 }

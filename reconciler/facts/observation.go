@@ -45,8 +45,10 @@ type Observation struct {
 	Watched bool
 	// Paused: an operator paused all releases.
 	Paused bool
-	// Acknowledged is the time up to which an operator has acknowledged restores of etcd; zero for none.
-	Acknowledged time.Time
+	// Acknowledged is the ID of the restore of etcd that an operator has acknowledged; "" for none.
+	Acknowledged string
+	// RestoreState is the stored text on the last restore of etcd, "" for none or where it was not read.
+	RestoreState string
 	// Revision is etcd's revision at which the pools were listed; 0 if unknown.
 	Revision uint64
 	// FencedSince is since when this process holds whereabouts' Leases, so that no ADD or DEL can finish. It is by the

@@ -35,7 +35,9 @@ func (s *Source) shareLost(ctx context.Context) (isDone bool) {
 	if !isNew || len(lost) == 0 {
 		return true
 	}
-	err := s.RestoreStore().Update(ctx, func(text string) (string, error) { return restore.AddLost(text, why, now, lost) })
+	err := s.RestoreStore().Update(ctx, func(text string) (string, error) {
+		return restore.AddLost(text, why, now, lost, s.RestoreIDs)
+	})
 	isForbidden := errors.Is(err, apply.ErrForbidden)
 	if isForbidden {
 		s.log.Warn("Cannot persist the nodes that an etcd restore has lost: forbidden", "nodes", lost, "error", err)

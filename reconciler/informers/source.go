@@ -43,6 +43,8 @@ type Source struct {
 	// OnRestore receives the evidence that etcd was restored, which the caches then lose, and the API server's time.
 	OnRestore func(why string, at time.Time)
 	OnRebuild func(why string) // receives the reason for a rebuild of the caches
+	// RestoreIDs is restore.State.IDs.
+	RestoreIDs func(n int) string
 
 	*kube.Cluster // reads the API by quorum
 	config        *rest.Config

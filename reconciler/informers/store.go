@@ -387,7 +387,7 @@ func (k kind) watch(
 // namespaceSettings are the annotations of the reconciler's own namespace.
 type namespaceSettings struct {
 	isPaused     bool
-	acknowledged time.Time
+	acknowledged string
 }
 
 func readNamespaceSettings(n *corev1.Namespace) namespaceSettings {
@@ -415,6 +415,7 @@ func parseReport(u *unstructured.Unstructured) *report {
 // slimLease returns the parts of an agent's Lease that podstate.ReadReport reads.
 func slimLease(l *coordinationv1.Lease) *coordinationv1.Lease {
 	slim := &coordinationv1.Lease{}
-	slim.Name, slim.Namespace, slim.ManagedFields, slim.Annotations = l.Name, l.Namespace, l.ManagedFields, l.Annotations
+	slim.Name, slim.Namespace, slim.ResourceVersion = l.Name, l.Namespace, l.ResourceVersion
+	slim.ManagedFields, slim.Annotations = l.ManagedFields, l.Annotations
 	return slim
 }

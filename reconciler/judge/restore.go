@@ -11,7 +11,8 @@ import (
 // RestoreState is the state of the last restore of etcd. Pods that the API has lost may still run, and only the agents
 // report them.
 type RestoreState struct {
-	Restored     time.Time // by the API server's clock; reports written at that time or later count
+	ID           string    // random; an operator acknowledges the restore by it; "" before it is stored
+	Restored     time.Time // when the restore was detected, by the API server's clock
 	Why          string    // how it was detected, or who reported it
 	Awaiting     []string  // nodes without a report since, sorted; releases are paused while it is not empty
 	LostNodes    []string  // of Awaiting, those whose Node object the restore has lost
@@ -22,7 +23,7 @@ type RestoreState struct {
 // Complete reports whether releases do not wait for a restore; nil is no restore.
 func (s *RestoreState) Complete() bool { return s == nil || len(s.Awaiting) == 0 }
 
-// Date is when etcd was restored, as the annotation that acknowledges it takes it.
+// Date is when the restore was detected.
 func (s *RestoreState) Date() string { return s.Restored.UTC().Format(time.RFC3339) }
 
 // Text says why releases are paused, "" if they are not.
@@ -41,6 +42,10 @@ func (s *RestoreState) Text() string {
 			names[i] += " (its report cannot be read)"
 		}
 	}
-	return fmt.Sprintf("etcd was restored at %s (%s); releases are paused until these nodes report: %s",
-		s.Date(), s.Why, facts.AtMost(names, facts.NamesShown))
+	id := "restore " + s.ID + ", "
+	if s.ID == "" {
+		id = ""
+	}
+	return fmt.Sprintf("etcd was restored (%sdetected at %s: %s); releases are paused until these nodes report: %s",
+		id, s.Date(), s.Why, facts.AtMost(names, facts.NamesShown))
 }

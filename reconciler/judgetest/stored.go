@@ -123,9 +123,8 @@ func (o *Observed) storedLeases() map[types.NamespacedName][]byte {
 		if !r.ConfirmedAt.IsZero() {
 			l.Annotations[v1alpha1.HashAnnotation] = podstate.Hash(r.SandboxReport)
 		}
-		if r.RestoreNote != "" {
-			l.Annotations[v1alpha1.RestoreAnnotation] = r.RestoreNote
-			l.ManagedFields = append(l.ManagedFields, writtenAt(r.RestoreDetectedAt, v1alpha1.RestoreAnnotation)...)
+		if r.RestoreNonce != "" {
+			l.Annotations[v1alpha1.RestoreAnnotation] = r.RestoreNonce
 		}
 		return types.NamespacedName{Namespace: l.Namespace, Name: l.Name}, l
 	})

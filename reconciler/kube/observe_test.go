@@ -279,10 +279,10 @@ func annotated(name, value string) answer {
 
 func TestList_AcknowledgedRestore(t *testing.T) {
 	f := newFakeAPI(t)
-	f.answers[namespace] = annotated(restore.AcknowledgedAnnotation, "2026-11-20T10:00:00Z")
+	f.answers[namespace] = annotated(restore.AcknowledgedAnnotation, "k3f7q2m9xa")
 	o, err := f.cluster(t).List(t.Context())
 	check(t, err)
-	equal(t, "acknowledged", o.Acknowledged, time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))
+	equal(t, "acknowledged", o.Acknowledged, "k3f7q2m9xa")
 }
 
 // No agent exists only if an allowed list of reports is empty, or if reports are not served and no agent has a Lease.

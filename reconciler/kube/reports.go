@@ -48,13 +48,14 @@ func (c *Cluster) readReports(ctx context.Context, o *reading, before []*podstat
 	}
 	slices.Sort(bad.reports)
 	o.Unreadable = slices.Compact(bad.reports)
-	leases, err := c.listLeases(ctx, metav1.ListOptions{})
+	leases, leaseRevision, err := c.listLeases(ctx, metav1.ListOptions{})
 	isAgents := func(l *coordinationv1.Lease) bool { return l.Annotations[v1alpha1.HashAnnotation] != "" }
 	if err != nil {
 		o.AgentLeases = facts.Unknown[bool](fmt.Errorf("cannot list the node agents' Leases in namespace %s: %w",
 			c.LeaseNamespace, innermost(err)))
 	} else {
-		o.AgentLeases = facts.Complete(slices.ContainsFunc(slices.Collect(maps.Values(leases)), isAgents), "")
+		o.AgentLeases = facts.Complete(slices.ContainsFunc(slices.Collect(maps.Values(leases)), isAgents),
+			leaseRevision)
 		_ = o.readAt(c) // the reading of the pools returns the same error
 	}
 	if !served && o.AgentLeases.Or(false) {
@@ -110,11 +111,13 @@ func (u *badReports) decode(body []byte, each func(*podstate.Report)) (metav1.Li
 	})
 }
 
-func (c *Cluster) listLeases(ctx context.Context, only metav1.ListOptions) (map[string]*coordinationv1.Lease, error) {
+func (c *Cluster) listLeases(
+	ctx context.Context, only metav1.ListOptions,
+) (leases map[string]*coordinationv1.Lease, revision string, err error) {
 	resource := coordinationv1.SchemeGroupVersion.WithResource("leases")
 	what := listing{resource: resource, namespace: c.LeaseNamespace, only: only, form: asProtobuf}
-	all, _, err := list(ctx, c, what, podstate.DecodeLeases)
-	return indexed(all, func(l *coordinationv1.Lease) string { return l.Name }), err
+	all, revision, err := list(ctx, c, what, podstate.DecodeLeases)
+	return indexed(all, func(l *coordinationv1.Lease) string { return l.Name }), revision, err
 }
 
 // rereadUnverified reads a report again whose hash is not in the fresh Lease of its agent: the agent writes the report
@@ -129,7 +132,7 @@ func (c *Cluster) rereadUnverified(ctx context.Context, reports []*podstate.Repo
 			if err != nil || len(again) != 1 {
 				break
 			}
-			leases, err := c.listLeases(ctx, byName(r.Name))
+			leases, _, err := c.listLeases(ctx, byName(r.Name))
 			if err != nil || leases[r.Name] == nil {
 				break
 			}

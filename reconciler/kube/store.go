@@ -11,14 +11,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
 
 // The Leases in the reconciler's namespace, and their annotations. Only OwnLease has a holder.
 const (
 	OwnLease           = "ip-reconcile"               // elects the leader
 	ReleasedAnnotation = "ip-reconcile.dev/released"  // what the breaker counts; the elector keeps it
-	RestoreLease       = "ip-reconcile-restore"       // the etcd restore state
-	RestoreAnnotation  = "ip-reconcile.dev/restore"   // that state as JSON
+	RestoreLease       = restore.Lease                // the etcd restore state
+	RestoreAnnotation  = restore.StateAnnotation      // that state as JSON
 	PassLease          = "ip-reconcile-last-pass"     // the record of the last full pass
 	PassAnnotation     = "ip-reconcile.dev/last-pass" // that record, a reconciler.PassRecord
 )

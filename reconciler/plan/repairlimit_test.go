@@ -3,6 +3,7 @@ package plan_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,12 +63,18 @@ func lastOf[T any](all []T, name func(T) string) []T {
 // boundedRepairs plans repairs behind the fence. Of pools and reports with one name the last counts.
 func boundedRepairs(t *testing.T, parts ...Part) *plan.Repairs {
 	t.Helper()
+	_, made := boundedRepairsAfter(restore.State{}, parts...)
+	return made
+}
+
+// boundedRepairsAfter is boundedRepairs with what is known of restores, and what is known then.
+func boundedRepairsAfter(s restore.State, parts ...Part) (restore.State, *plan.Repairs) {
 	o := Observe(append(parts, func(o *Observed) { o.FencedSince = o.Now.Add(-30 * time.Second) })...)
 	o.Pools = lastOf(o.Pools, (*ippool.Pool).Ref)
 	o.Reports = o.Reports.With(lastOf(o.Reports.Or(nil), func(r *podstate.Report) string { return r.Name }))
-	var s restore.State
 	s, o.Restored = s.Observe(o.Observation)
-	return plan.MakeRepairs(Judged(o, facts.Policy{}), s, nil, nil, plan.Options{Repair: true})
+	a := Judged(o, facts.Policy{})
+	return s.Settle(a.Judgement), plan.MakeRepairs(a, s, nil, nil, plan.Options{Repair: true})
 }
 
 const big = "10.0.0.0/16"
@@ -162,8 +169,7 @@ func manyAddresses(n int) (ips []string) {
 // After a restore whole nodes of pods are phantoms. One agent cannot invent a restore.
 func TestRepairLimit_AfterRestore(t *testing.T) {
 	shows := func(why string) Part { return func(o *Observed) { o.Restored = why } }
-	reports := func(r *podstate.Report) { r.RestoreNote, r.RestoreDetectedAt = "note", Now.Add(-time.Hour) }
-	twoDaysAgo := func(r *podstate.Report) { r.RestoreNote, r.RestoreDetectedAt = "note", Now.Add(-48*time.Hour) }
+	reports := func(r *podstate.Report) { r.RestoreNonce = "k3f7q2m9xa" }
 	for _, c := range []struct {
 		says  string
 		want  int
@@ -176,12 +182,17 @@ func TestRepairLimit_AfterRestore(t *testing.T) {
 			[]Part{shows("reported by another replica: reported by the agent on node worker-1")}},
 		{"two agents of three report it", 1000, []Part{FreshReport("worker-1", phantoms(256, 1200, 1), reports),
 			FreshReport("worker-2", reports)}},
-		{"two agents report one of two days ago", 110, []Part{FreshReport("worker-1", phantoms(256, 1200, 1), twoDaysAgo),
-			FreshReport("worker-2", twoDaysAgo)}},
+		{"two agents have reported one two days ago", 110, []Part{FreshReport("worker-1", phantoms(256, 1200, 1), reports),
+			FreshReport("worker-2", reports)}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
-			made := boundedRepairs(t, append([]Part{bigPool(), Node("worker-1"), FreshReport("worker-1", phantoms(256, 1200, 1)),
-				Node("worker-3"), FreshReport("worker-3")}, c.parts...)...)
+			parts := append([]Part{bigPool(), Node("worker-1"), FreshReport("worker-1", phantoms(256, 1200, 1)),
+				Node("worker-3"), FreshReport("worker-3")}, c.parts...)
+			var s restore.State
+			if strings.HasSuffix(c.says, "two days ago") {
+				s, _ = boundedRepairsAfter(s, append(parts, At(Now.Add(-48*time.Hour)))...)
+			}
+			_, made := boundedRepairsAfter(s, parts...)
 			if got := len(made.Due); got != c.want {
 				t.Errorf("%d of %d are written, want %d", got, got+len(made.Refused), c.want)
 			}

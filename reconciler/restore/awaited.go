@@ -1,14 +1,15 @@
 package restore
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -17,15 +18,12 @@ import (
 // missingNodeTimeout is how long a Node object must be missing before its node need not report: it may join again.
 const missingNodeTimeout = time.Hour
 
-// AcknowledgedAnnotation on the reconciler's namespace ends the wait for nodes after restores of etcd up to its RFC
-// 3339 time.
+// AcknowledgedAnnotation on the reconciler's namespace ends the wait for nodes after the restore of etcd whose ID it
+// has.
 const AcknowledgedAnnotation = "ip-reconcile.dev/restore-acknowledged"
 
-// Acknowledged is the time of AcknowledgedAnnotation; zero for none.
-func Acknowledged(annotations map[string]string) time.Time {
-	t, _ := time.Parse(time.RFC3339, annotations[AcknowledgedAnnotation])
-	return t
-}
+// Acknowledged is the ID in AcknowledgedAnnotation; "" for none.
+func Acknowledged(annotations map[string]string) string { return annotations[AcknowledgedAnnotation] }
 
 // Pauses says why a restore pauses releases; "" where it does not.
 func (s State) Pauses(j *judge.Judgement) string {
@@ -35,23 +33,33 @@ func (s State) Pauses(j *judge.Judgement) string {
 	if err := s.stored.err; err != nil {
 		return fmt.Sprintf("cannot read the etcd restore state: %v", err)
 	}
-	return s.Status(j).Text()
+	if err := s.stored.failure; err != nil && s.stored.id != s.last.ID {
+		return fmt.Sprintf("cannot store the etcd restore state: %v", err)
+	}
+	text := cmp.Or(s.waitingText(j.Observation.Now), s.Status(j).Text())
+	if text == "" && !s.isReadSince() && !s.last.IsSettled && !s.last.isAcknowledged(j.Observation) && !j.WithoutAgents {
+		text = "etcd was restored (" + s.last.Why + "): a pass that began before this was known releases nothing"
+	}
+	return text
 }
 
 // Status returns what a judgement shows of the last restore; nil for none.
 func (s State) Status(j *judge.Judgement) *judge.RestoreState {
 	r, o := s.last, j.Observation
-	if r.At.IsZero() || j.WithoutAgents {
+	if r.ID == "" || j.WithoutAgents {
 		return nil
 	}
-	status := &judge.RestoreState{Restored: r.At, Why: r.Why, Awaiting: []string{}}
+	status := &judge.RestoreState{ID: r.ID, Restored: r.At, Why: r.Why, Awaiting: []string{}}
+	if s.stored.id != r.ID && (s.stored.isRead || o.Static) { // nobody else knows the ID
+		status.ID = ""
+	}
 	if r.IsSettled || r.isAcknowledged(o) {
 		return status
 	}
 	reports := reportsByName(o)
 	for _, name := range slices.Sorted(maps.Keys(r.nodesToReport(j))) {
 		report, node := reports[name], o.Nodes.Or(nil)[name]
-		if !r.awaits(name, report, o) {
+		if !s.awaits(name, report, o) {
 			continue
 		}
 		status.Awaiting = append(status.Awaiting, name)
@@ -78,16 +86,21 @@ func (s State) NextTimeout(now time.Time) (next time.Time) {
 	return next
 }
 
-// withAwaited records, of a quorum read, which nodes have yet to report. The restore is settled when none has.
+// withAwaited records, of a quorum read, which nodes have yet to report. The restore is settled when none has. The pass
+// that detects the restore records all: what joins afterwards has not been there before.
 func (s State) withAwaited(j *judge.Judgement) State {
 	r, o := &s.last, j.Observation
-	if r.At.IsZero() || r.IsSettled || j.WithoutAgents || o.Restored != "" || !o.Reports.IsKnown() || o.Watched {
+	if r.ID == "" || r.IsSettled || j.WithoutAgents || !o.Reports.IsKnown() || o.Watched {
 		return s
 	}
 	known := sets.KeySet(r.Pending).Union(sets.KeySet(r.MissingSince))
-	reports := reportsByName(o)
-	r.Pending, r.MissingSince = r.found(j, reports)
-	status, pending := s.Status(j), map[string]bool{}
+	reports, pending := reportsByName(o), map[string]bool{}
+	if s.isReadSince() {
+		r.Pending, r.MissingSince = s.found(j, reports)
+	} else {
+		maps.Copy(pending, r.Pending)
+	}
+	status := s.Status(j)
 	for _, name := range status.Awaiting {
 		// A node that joined since the restore and is deleted before it reports is dropped. None joined while etcd was
 		// down.
@@ -97,7 +110,8 @@ func (s State) withAwaited(j *judge.Judgement) State {
 			pending[name] = r.Pending[name]
 		}
 	}
-	if r.HasAsked, r.Pending = true, pending; status.Complete() {
+	r.HasAsked, r.Pending = true, pending
+	if status.Complete() && (s.isReadSince() || r.isAcknowledged(o)) {
 		r.IsSettled, r.MissingSince = true, nil
 	}
 	return s
@@ -105,17 +119,17 @@ func (s State) withAwaited(j *judge.Judgement) State {
 
 // found are Pending and MissingSince, where a node with a Node object, or with a report since, is neither lost nor
 // missing.
-func (r *last) found(j *judge.Judgement, reports map[string]*podstate.Report) (
+func (s State) found(j *judge.Judgement, reports map[string]*podstate.Report) (
 	pending map[string]bool, missing map[string]time.Time,
 ) {
-	o := j.Observation
+	r, o := s.last, j.Observation
 	pending, missing = map[string]bool{}, map[string]time.Time{}
 	maps.Copy(pending, r.Pending)
 	maps.Copy(missing, r.MissingSince)
 	for name := range r.nodesToReport(j) {
 		report, node := reports[name], o.Nodes.Or(nil)[name]
 		switch {
-		case node != nil || report != nil && r.isAfterRestore(report):
+		case node != nil || report != nil && s.isSince(report):
 			if pending[name] {
 				pending[name] = false
 			}
@@ -128,47 +142,70 @@ func (r *last) found(j *judge.Judgement, reports map[string]*podstate.Report) (
 }
 
 // nodesToReport are the nodes that should have an agent, those that have a report, and those that a pass has recorded.
-func (r *last) nodesToReport(j *judge.Judgement) sets.Set[string] {
+func (r last) nodesToReport(j *judge.Judgement) sets.Set[string] {
 	return sets.KeySet(j.Nodes).Union(sets.KeySet(r.Pending)).Union(sets.KeySet(r.MissingSince))
 }
 
 // awaits reports whether a node has yet to report. A node need not report if it is proven dead, or if its Node object
 // was deleted since the restore and an hour ago. A Node object that the restore itself has lost proves nothing: its
 // pods run on.
-func (r *last) awaits(name string, report *podstate.Report, o *facts.Observation) bool {
+func (s State) awaits(name string, report *podstate.Report, o *facts.Observation) bool {
 	node := o.Nodes.Or(nil)[name]
 	switch {
-	case report != nil && r.isAfterRestore(report):
+	case report != nil && s.isSince(report):
 		return false
 	case node != nil:
-		return !node.IsDead() || r.doubtsTaint(node)
+		return !node.IsDead() || s.last.doubtsTaint(node)
 	}
-	since, isMissing := r.MissingSince[name]
+	since, isMissing := s.last.MissingSince[name]
 	return !isMissing || o.Now.Sub(since) < missingNodeTimeout
 }
 
-// isAfterRestore reports whether a report was written or renewed since the restore.
-//   - A report that was written after At is: whatever was written between backup and restore is lost.
-//   - A Lease is renewed all the time, also in the backup. It must be younger than DetectedAt.
-//
-// Both by more than the clocks of two API servers may differ.
+// isSince reports whether a report was written or confirmed since the restore: its Lease confirms it, and was written
+// after the read that set Since. All Leases count by one revision of etcd: what was written after that read has a
+// greater one, and what the backup had was read. No clock is asked.
 //
 // Caches may still have a younger report from before the restore. It opens the gate for a first check only, and settles
 // nothing.
-func (r *last) isAfterRestore(report *podstate.Report) bool {
-	return !report.WrittenAt.Before(r.At.Add(v1alpha1.MaxClockDifference)) ||
-		!report.ConfirmedAt.Before(r.DetectedAt.Add(v1alpha1.MaxClockDifference))
+func (s State) isSince(report *podstate.Report) bool {
+	return s.isReadSince() && s.last.Since != "" &&
+		(report.IsLocal || !report.ConfirmedAt.IsZero() && isNewer(report.LeaseVersion, s.last.Since))
+}
+
+// withSince sets Since in the first quorum read since the restore. Leases that a LIST lacks by then are older, too.
+func (r last) withSince(o *facts.Observation) last {
+	if r.ID == "" || r.Since != "" || r.IsSettled || !o.AgentLeases.IsKnown() || !o.Reports.IsKnown() {
+		return r
+	}
+	newest, _ := parseVersion(o.AgentLeases.Revision())
+	for _, report := range o.Reports.Or(nil) {
+		version, _ := parseVersion(report.LeaseVersion)
+		newest = max(newest, version)
+	}
+	r.Since = strconv.FormatUint(newest, 10)
+	return r
+}
+
+// AwaitsRead reports whether the next quorum read says what is since the last restore, so that it should follow soon.
+// It says nothing without agents, and where reports or Leases cannot be read.
+func (s State) AwaitsRead(j *judge.Judgement) bool {
+	r, o := s.last, j.Observation
+	isReadable := !j.WithoutAgents && o.Reports.IsKnown() && o.AgentLeases.IsKnown()
+	return isReadable && r.ID != "" && r.Since == "" && !r.IsSettled && s.stored.err == nil && s.stored.failure == nil
+}
+
+// isNewer reports whether a resourceVersion is greater than another; false where one of them is not a number, since
+// nothing is known of it then.
+func isNewer(version, than string) bool {
+	a, isNumber := parseVersion(version)
+	b, areNumbers := parseVersion(than)
+	return isNumber && areNumbers && a > b
+}
+
+func parseVersion(version string) (n uint64, isNumber bool) {
+	n, err := strconv.ParseUint(version, 10, 64)
+	return n, err == nil
 }
 
 // isAcknowledged reports whether an operator has acknowledged this very restore, so that no node must report.
-func (r *last) isAcknowledged(o *facts.Observation) bool {
-	return !o.Acknowledged.Before(r.At.Truncate(time.Second)) && !o.Acknowledged.After(o.Now)
-}
-
-func reportsByName(o *facts.Observation) map[string]*podstate.Report {
-	reports := make(map[string]*podstate.Report, len(o.Reports.Or(nil)))
-	for _, r := range o.Reports.Or(nil) {
-		reports[r.Name] = r
-	}
-	return reports
-}
+func (r last) isAcknowledged(o *facts.Observation) bool { return r.ID != "" && o.Acknowledged == r.ID }

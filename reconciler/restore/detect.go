@@ -39,7 +39,7 @@ func (s State) Detected(why string, now time.Time) State {
 		return s
 	}
 	s.passDetectedAt = now
-	return s.begin(last{At: now, DetectedAt: now, Why: why}, time.Time{})
+	return s.begin(why, now, false)
 }
 
 // WithVersions is the State with the versions of pools that this process has written, or read under the Leases. Nil is
@@ -90,23 +90,4 @@ func (s State) versionsWith(o *facts.Observation) (versions map[string]string, o
 		note("Lease "+r.Name, r.LeaseVersion)
 	}
 	return versions, older
-}
-
-// withReports reads the restores that agents report. Several reports may be of one restore: the first dates it. A note
-// with the same text is the same restore, although its date may move: see podstate.Report.RestoreNote.
-func (s State) withReports(o *facts.Observation) State {
-	next := last{DetectedAt: o.Now}
-	for _, report := range o.Reports.Or(nil) {
-		at := report.RestoreDetectedAt
-		if at.After(o.Now) {
-			at = o.Now
-		}
-		if at.After(next.At) && (report.RestoreNote == "" || report.RestoreNote != s.last.Note) {
-			next.At, next.Why, next.Note = at, reportedByAgent+report.Name, report.RestoreNote
-		}
-	}
-	if !next.At.IsZero() && (s.last.At.IsZero() || next.At.After(s.last.At.Add(SameRestoreWithin))) {
-		return s.begin(next, next.At)
-	}
-	return s
 }

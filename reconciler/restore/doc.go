@@ -1,7 +1,8 @@
 // Package restore is all that is particular to a restore of etcd: it brings back old objects and loses new ones, so
 // that what the API shows proves less than usual. Observations and judgements come in, and the text that processes
 // share. Out go a State, the reason why releases are paused, and calls of the Fence. Only the Guard has a goroutine.
-// Read state.go, detect.go, awaited.go, doubts.go and stored.go for the State, then fence.go, guard.go and guardrun.go.
+// Read state.go, detect.go, nonces.go, awaited.go, doubts.go and stored.go for the State, then fence.go, guard.go and
+// guardrun.go.
 //
 // # Detection
 //
@@ -9,38 +10,42 @@
 //   - An observation is at an older revision of etcd than one before it, or has a pool, a report or a Lease of an older
 //     resourceVersion than this process has read by quorum or written.
 //   - A source says so: its watches have delivered a later revision, or a live read shows an older version.
-//   - The agent of a node reports it. Agents write their reports all the time, and so notice it first.
+//   - The agent of a node notes it. Agents write their reports all the time, and so notice it first. An agent draws a
+//     nonce each time, and each nonce that no restore has answered shows one.
+//   - The stored state is neither the known one nor what replaced it: a restore has reverted it.
 //   - The Guard's first answer after an outage of the API server is at an older revision, or at a much later one.
 //
-// # Date
+// # ID and revision
 //
-// A restore has two times, both after the backup. At is when it was detected, or the date that an agent gives: what was
-// written at that time or later was written since the restore. DetectedAt is when a process first knew of it: the Lease
-// of a report is renewed in the backup, too, so only a renewal after DetectedAt is one since the restore. Evidence
-// within SameRestoreWithin of At is of the same restore.
+// A restore has a random ID, and no date: clocks differ, and one restore may follow another within seconds. Since is a
+// revision of etcd: that of the first quorum read of the agents' Leases that began when the ID was known and stored.
+// All that a backup brought back is in that read, and whatever is written later has a greater revision. So a report is
+// since the restore if its Lease confirms it and has a greater resourceVersion. What another process, or a restore,
+// makes of the stored ID shows in the text: an ID names the one that it replaced. Times are for people.
 //
 // # What is in doubt
 //
 // No verdict that stood before has waited: see IsNewerThan. An out-of-service taint may be the backup's until somebody
 // sets it to another value, and proves no node dead (DoubtsTaint). So may be the network-status of a pod whose sandbox
-// is older than DetectedAt (DoubtsStatus). Agents exist even if the restore has lost all of their reports (SawReports).
+// is older than the detection (DoubtsStatus). Agents exist even if the restore has lost all of their reports
+// (SawReports).
 //
 // # What pauses releases, and what ends that
 //
-// The pass that detects a restore releases nothing, since it has read something from before. Then Pauses names the
-// nodes that have yet to report: pods that the API has lost may still run there, and only their agents know. These are
-// all nodes that should have an agent, and those that were known before and whose Node object the restore has lost. A
-// node is no longer awaited if it reports after the restore, is proven dead, or if its Node object was deleted since
-// and is missing for an hour. Once none is awaited in a quorum read, the restore is settled, and later nodes need not
-// report. An operator ends the wait with AcknowledgedAnnotation. Releases also pause while the stored state cannot be
-// read.
+// The pass that detects a restore releases nothing, since it has read something from before, and lists who must report.
+// Then Pauses names the nodes that have yet to report: pods that the API has lost may still run there, and only their
+// agents know. These are all nodes that should have an agent, and those that were known before and whose Node object
+// the restore has lost. A node is no longer awaited if it reports after the restore, is proven dead, or if its Node
+// object was deleted since and is missing for an hour. Once none is awaited in a quorum read, the restore is settled,
+// and later nodes need not report. An operator ends the wait with AcknowledgedAnnotation, which has the ID. Releases
+// also pause while the state cannot be read or stored, and while a nonce waits: those of one node begin three IDs in
+// ten minutes.
 //
 // # Processes
 //
 // A process may start after the restore, and a command runs beside it: they share a State as JSON in an annotation of a
-// Lease. Read takes over a later restore, or that the same one is settled, and Write stores the result. A restore also
-// reverts that text, so what a process has detected itself has precedence, and the nodes that it knew stay awaited. A
-// replica that only watches adds the nodes that its watches have lost (AddLost).
+// Lease. Read and Write compare IDs: see merge. A process that takes over an ID awaits every node, also those that only
+// it knew. A replica that only watches adds the nodes that its watches have lost (AddLost).
 //
 // # Fence
 //

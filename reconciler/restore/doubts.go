@@ -20,7 +20,7 @@ func (s State) DoubtsTaint(n *podstate.Node) bool { return s.last.doubtsTaint(n)
 // DoubtsStatus reports whether a restore may have brought back the network-status of a sandbox before the one that was
 // created at a time.
 func (s State) DoubtsStatus(created time.Time) bool {
-	detected := s.last.DetectedAt
+	detected := s.last.At
 	return !detected.IsZero() && created.Before(detected.Add(v1alpha1.MaxClockDifference))
 }
 
@@ -56,13 +56,14 @@ func (r last) withTaints(o *facts.Observation) last {
 }
 
 // withoutAcknowledged drops the doubts about nodes without a report, once an operator has acknowledged the restore.
-func (r last) withoutAcknowledged(j *judge.Judgement) last {
+func (s State) withoutAcknowledged(j *judge.Judgement) last {
+	r := s.last
 	if len(r.Taints) == 0 || !r.isAcknowledged(j.Observation) {
 		return r
 	}
 	reports, taints := reportsByName(j.Observation), maps.Clone(r.Taints)
 	maps.DeleteFunc(taints, func(name, _ string) bool {
-		return j.WithoutAgents || r.awaits(name, reports[name], j.Observation)
+		return j.WithoutAgents || s.awaits(name, reports[name], j.Observation)
 	})
 	r.Taints = taints
 	return r

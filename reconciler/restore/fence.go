@@ -10,8 +10,8 @@ import (
 // LongestFence is the age from which on no replica renews a fence: an ADD waits for 2 min.
 const LongestFence = 90 * time.Second
 
-// SameRestoreWithin is the maximum time between two reports of one restore.
-const SameRestoreWithin = 10 * time.Minute
+// sameEvidenceFor is for how long the evidence of a restore whose fence has ended raises no other one.
+const sameEvidenceFor = 10 * time.Minute
 
 // Fence holds whereabouts' Leases, so that ADDs and DELs wait. All replicas share it.
 type Fence interface {

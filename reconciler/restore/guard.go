@@ -74,7 +74,7 @@ func (g *Guard) Lead() {
 func (g *Guard) ReportRestore(why string, at time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if at.After(g.lastEnd) && (why != g.lastWhy || at.Sub(g.lastEnd) > SameRestoreWithin) {
+	if at.After(g.lastEnd) && (why != g.lastWhy || at.Sub(g.lastEnd) > sameEvidenceFor) {
 		g.evidence = why
 	}
 	g.wake()

@@ -21,7 +21,7 @@ func (s State) judged(o *Observed, policy facts.Policy) *judge.Judgement {
 }
 
 // disturb puts what shows or ends a restore into an observation.
-func disturb(c Random, o *Observed, pass int) {
+func disturb(c Random, s State, o *Observed, pass int) {
 	o.Now = Now.Add(time.Duration(pass) * 10 * time.Minute)
 	switch c.IntN(30) {
 	case 0:
@@ -31,16 +31,17 @@ func disturb(c Random, o *Observed, pass int) {
 	case 2:
 		o.MissingReports = map[string]time.Time{c.Node(): o.Now.Add(-time.Minute)}
 	case 3:
-		o.Acknowledged = o.Now
+		o.Acknowledged = s.last.ID
 	case 4:
 		o.Watched = true
 	}
 	for _, r := range o.Reports.Or(nil) {
 		if c.OneIn(50) {
-			r.RestoreDetectedAt = o.Now.Add(-time.Duration(c.IntN(30)) * time.Minute)
+			r.RestoreNonce = fmt.Sprint("nonce-", c.IntN(9))
 		}
-		if r.ResourceVersion = fmt.Sprint(100*pass + c.IntN(103)); c.OneIn(2) {
-			r.WrittenAt, r.ConfirmedAt = o.Now, o.Now
+		r.ResourceVersion, r.LeaseVersion = fmt.Sprint(100*pass+c.IntN(103)), fmt.Sprint(100*pass)
+		if c.OneIn(2) {
+			r.LeaseVersion, r.ConfirmedAt = fmt.Sprint(100*pass+c.IntN(103)), o.Now
 		}
 	}
 	for _, p := range o.Pools {
@@ -55,11 +56,13 @@ func TestState_IsAValue(t *testing.T) {
 	for seed := range Seeds(300) {
 		c := NewRandom(seed, 80)
 		o, policy := ObserveDistinct(c.Cluster()), c.Policy()
-		var s State
+		s := State{IDs: func(n int) string { return fmt.Sprint("restore-", n) }}
 		for pass := range 8 {
-			disturb(c, o, pass)
-			before, stored := fmt.Sprintf("%+v", s), fmt.Sprintf(`{"restored":%q,"awaited":{"worker-1":true,"worker-9":true}}`,
-				o.Now.Add(-time.Duration(c.IntN(60))*time.Minute).Format(time.RFC3339))
+			disturb(c, s, o, pass)
+			stored := fmt.Sprintf(
+				`{"id":"other-%d","replaces":%q,"since":"5","awaited":{"worker-1":true,"worker-9":true}}`, pass, s.last.ID)
+			s = s.BeginRead()
+			before := fmt.Sprintf("%+v", s)
 			next, restored := s.Observe(o.Observation)
 			o.Restored = restored
 			j := next.judged(o, policy)

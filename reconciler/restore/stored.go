@@ -8,36 +8,47 @@ import (
 	"time"
 )
 
+// Lease has the State that processes share, in StateAnnotation. It is in the reconciler's namespace.
+const (
+	Lease           = "ip-reconcile-restore"
+	StateAnnotation = "ip-reconcile.dev/restore"
+)
+
 // stored is what a process knows of the text by which processes share what they know of the last restore: after a
-// restart, in a Job, in a run by hand. A restore reverts the text, too, so what a process has detected itself has
-// precedence.
+// restart, in a Job, in a run by hand. A restore reverts the text, too, which shows by its ID.
 type stored struct {
 	text    string // as last read or written; "" if that is not known
-	written string // as this process knew it, and wrote it or found it written
+	written string // that this process has written, or has taken over
+	id      string // that is known to be stored
+	sent    string // the last ID that was sent to the store, or by which a read began
 	isRead  bool
 	err     error // why it cannot be read; nothing is released then
+	failure error // why the last text could not be written
 }
 
-const longestText = 128 << 10 // all annotations together may have 256 KiB
+const longestText = 200 << 10 // all annotations together may have 256 KiB
 
-// text is what is stored. A text that is too long loses first the doubts, then the nodes: the next process then
-// doubts everything, and does not know which nodes are lost.
+// text is what is stored. A text that is too long loses first the doubts, then the nonces, then the nodes: the next
+// process then doubts everything, answers all nonces that it finds, and does not know which nodes are lost.
 func (r last) text() (string, error) {
-	if r.At.IsZero() {
+	if r.ID == "" {
 		return "", nil
 	}
 	text, err := json.Marshal(&r)
-	if len(text) > longestText {
-		r.DoubtsAll, r.Taints = true, nil
-		text, err = json.Marshal(&r)
-	}
-	if len(text) > longestText {
-		r.Pending, r.MissingSince = nil, nil
-		text, err = json.Marshal(&r)
+	for _, shorten := range []func(){
+		func() { r.DoubtsAll, r.Taints = true, nil },
+		func() { r.AnswersAll, r.Nonces = true, nil },
+		func() { r.Pending, r.MissingSince = nil, nil },
+	} {
+		if len(text) > longestText {
+			shorten()
+			text, err = json.Marshal(&r)
+		}
 	}
 	return string(text), err
 }
 
+// parse reads a text. One without an ID is of an earlier version, which dated restores: its date is its ID.
 func parse(text string, now time.Time) (r last, err error) {
 	if text == "" {
 		return r, nil
@@ -45,11 +56,11 @@ func parse(text string, now time.Time) (r last, err error) {
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		return r, fmt.Errorf("the annotation is not JSON of this program (%w); remove it to start again", err)
 	}
-	if r.At.After(now) { // a clock was wrong
-		r.At = now
+	if r.ID == "" && !r.At.IsZero() {
+		r.ID, r.isDated = r.At.UTC().Format(time.RFC3339), true
 	}
-	if r.DetectedAt.IsZero() {
-		r.DetectedAt = now
+	if r.At.After(now) || r.At.IsZero() { // a clock was wrong
+		r.At = now
 	}
 	return r, nil
 }
@@ -66,38 +77,78 @@ func (s State) Read(text string, now time.Time) (State, error) {
 		return s, err
 	}
 	if !isOwn {
-		s = s.merge(kept)
+		s = s.merge(kept, now)
 	}
-	s.stored.isRead = true
-	return s.Unread(nil), nil
+	s.stored.isRead, s.stored.written, s.stored.err = true, text, nil
+	return s, nil
 }
 
-// Unread is the State where the stored text cannot be read: releases are paused. Nil is no such error.
+// Unread is the State where the stored text cannot be read: releases are paused.
 func (s State) Unread(err error) State {
 	s.stored.err = err
 	return s
 }
 
-// merge takes over a later restore than this process knows of, that the same one is settled, or which nodes it
-// has lost: see AddLost. Nodes that this process knew, and that the restore lost, stay pending. A text that is first
-// read while a restore is known may be of the backup, or name what an earlier restore had lost.
-func (s State) merge(kept last) State {
-	isFirst, lost := !s.stored.isRead, kept.lostNodes()
-	switch isLater := kept.At.After(s.last.At); {
-	case isLater || kept.At.Equal(s.last.At) && kept.IsSettled && len(s.last.lostNodes()) == 0:
-		lost = s.last.lostNodes()
-		s.last = kept
-		if isLater && !isFirst {
-			lost = slices.AppendSeq(lost, maps.Keys(s.knownNodes))
+// WithoutStore is the State of a process that goes on where the store is forbidden.
+func (s State) WithoutStore() State {
+	s.stored.isRead, s.stored.err, s.stored.failure = false, nil, nil
+	return s
+}
+
+// merge compares the stored ID with the one that is known.
+//   - The same: another process may have settled it, and know which nodes are lost: see AddLost.
+//   - A first one, or one that replaced the known one: this process waits by it, too, for every node that it knew. So
+//     does a process that stores nothing, by any other that others have stored.
+//   - Any other, while nothing was concluded from the known one, which is not known to be stored: that replaces it.
+//   - Any other: a restore has reverted the text, or others have replaced it more than once. A new ID replaces it.
+func (s State) merge(kept last, now time.Time) State {
+	known, isFirst, isStored := s.last, !s.stored.isRead, s.stored.isRead && s.stored.id == s.last.ID
+	isSuccessor := kept.Replaces == known.ID && (isStored || known.ID != "")
+	switch {
+	case kept.ID == known.ID:
+		s.last = known.with(kept)
+	case isSuccessor, isFirst && known.ID == "", s.IsReader && kept.ID != s.stored.id:
+		return s.adopt(kept, now).sawAgents()
+	case !isStored && known.Since == "" && !known.IsSettled:
+		if s.last.Replaces = kept.ID; isFirst || kept.ID != s.stored.id {
+			s.last = s.last.withLost(kept.lostNodes())
 		}
-		if isLater {
-			s.number++
-		}
-	case (s.last.IsSettled || !isFirst) && s.last.At.Sub(kept.At) > SameRestoreWithin:
-		lost = nil
+	default:
+		s = s.begin(fmt.Sprintf("the stored state is of restore %q instead of %q", kept.ID, known.ID), now, false)
+		s.last.Replaces = kept.ID
+		s.last = s.last.withLost(kept.lostNodes())
 	}
-	s.last = s.last.withLost(lost)
-	// Agents exist even if a restore has lost their reports.
+	s.stored.id = kept.ID
+	return s.sawAgents()
+}
+
+// with is the same restore with what another process knows of it. Nodes that this process knew, and that the restore
+// lost, stay pending.
+func (r last) with(kept last) last {
+	if kept.IsSettled && len(r.lostNodes()) == 0 {
+		return kept
+	}
+	if r.Since == "" {
+		r.Since = kept.Since
+	}
+	return r.withLost(kept.lostNodes())
+}
+
+// adopt takes over the restore of another process. This process has read nothing since it knows of the restore, and
+// awaits the nodes that it knew before. An ID begins where an earlier version has dated the restore and awaits nodes.
+func (s State) adopt(kept last, now time.Time) State {
+	s.last = kept.withLost(slices.AppendSeq(s.last.lostNodes(),
+		maps.Keys(s.knownNodes)))
+	s.readID, s.stored.id = "", kept.ID
+	s.number++
+	if kept.isDated && !s.last.IsSettled {
+		return s.begin(kept.Why, now, false)
+	}
+	return s
+}
+
+// sawAgents notes that agents exist even if a restore has lost their reports.
+func (s State) sawAgents() State {
 	s.sawReports = s.sawReports || !s.last.IsSettled && len(s.last.Pending)+len(s.last.MissingSince) > 0
 	return s
 }
@@ -112,35 +163,36 @@ func (s State) IsStored() bool {
 // Write returns what to store instead of a text, with what other processes have put into that since it was read.
 func (s State) Write(over string, now time.Time) (next State, text string, err error) {
 	if kept, err := parse(over, now); err == nil && over != s.stored.written {
-		s = s.merge(kept)
+		s = s.merge(kept, now)
 	}
 	text, err = s.last.text()
-	s.stored.text = text
+	s.stored.text, s.stored.sent = text, s.last.ID
 	return s, text, err
 }
 
 // Written is the State after what it knows was stored, or was found there.
 func (s State) Written() State {
-	s.stored.written = s.stored.text
+	s.stored.written, s.stored.failure = s.stored.text, nil
+	if s.stored.isRead {
+		s.stored.id = s.last.ID
+	}
 	return s
 }
 
-// NotWritten is the State after what it knows could not be stored.
-func (s State) NotWritten() State {
-	s.stored.text = ""
+// NotWritten is the State after what it knows could not be stored. Perhaps it was, and the answer is lost.
+func (s State) NotWritten(err error) State {
+	s.stored.text, s.stored.failure = "", err
 	return s
 }
 
 // AddLost returns a stored text with the nodes that a restore has lost, for the process that makes the passes: it may
-// have started since. why is the evidence of the restore, now the time by the API server's clock.
-func AddLost(text, why string, now time.Time, nodes []string) (string, error) {
+// have started since. why is the evidence of the restore, now the time by the API server's clock. The text may be of
+// the backup, so that an ID begins. ids is State.IDs.
+func AddLost(text, why string, now time.Time, nodes []string, ids func(n int) string) (string, error) {
 	kept, err := parse(text, now)
 	if err != nil {
 		return text, err
 	}
-	s := State{last: kept}
-	if now.Sub(kept.At) > SameRestoreWithin { // the text may be of the backup
-		s = s.begin(last{At: now, DetectedAt: now, Why: why}, now)
-	}
+	s := State{IDs: ids, last: kept, stored: stored{id: kept.ID}}.begin(why, now, false)
 	return s.last.withLost(nodes).text()
 }

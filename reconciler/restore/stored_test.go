@@ -30,14 +30,14 @@ func TestState_TextTooLong(t *testing.T) {
 		doubtsAll, keepsNodes, all bool
 	}{
 		"nothing":         {last{Pending: nodes(2000), Taints: doubts(9)}, false, true, true},
-		"taints":          {last{Pending: nodes(2000), Taints: doubts(5000)}, true, true, false},
-		"nodes, and both": {last{Pending: nodes(20000), Taints: doubts(9)}, true, false, false},
+		"taints":          {last{Pending: nodes(2000), Taints: doubts(8000)}, true, true, false},
+		"nodes, and both": {last{Pending: nodes(25000), Taints: doubts(9)}, true, false, false},
 	} {
 		t.Run(says, func(t *testing.T) {
-			c.r.At = Now
+			c.r.ID, c.r.At = "k3f7q2m9xa", Now
 			text, err := c.r.text()
 			d, rerr := parse(text, Now)
-			if err != nil || rerr != nil || len(text) > longestText || !d.At.Equal(Now) {
+			if err != nil || rerr != nil || len(text) > longestText || d.ID != c.r.ID || !d.At.Equal(Now) {
 				t.Fatalf("%d bytes, %v, %v, %s", len(text), err, rerr, d.At)
 			}
 			if d.DoubtsAll != c.doubtsAll || (len(d.Pending) > 0) != c.keepsNodes || (len(d.Taints) > 0) != c.all {
@@ -49,16 +49,17 @@ func TestState_TextTooLong(t *testing.T) {
 }
 
 func TestAddLost(t *testing.T) {
-	t.Run("the text is of the backup, and is dated again", func(t *testing.T) {
+	t.Run("the text is of the backup, and an ID replaces its own", func(t *testing.T) {
 		earlier := fmt.Sprintf(`{"restored":%q,"settled":true}`, Now.Add(-time.Hour).Format(time.RFC3339))
-		text, err := AddLost(earlier, "its watches say so", Now, []string{"worker-9"})
+		text, err := AddLost(earlier, "its watches say so", Now, []string{"worker-9"}, nil)
 		r, rerr := parse(text, Now)
-		if err != nil || rerr != nil || !r.At.Equal(Now) || r.IsSettled || !r.Pending["worker-9"] {
+		if err != nil || rerr != nil || r.isDated || r.IsSettled || !r.Pending["worker-9"] ||
+			r.Replaces != Now.Add(-time.Hour).Format(time.RFC3339) {
 			t.Errorf("%v, %v, kept: %s", err, rerr, text)
 		}
 	})
 	t.Run("of a text that is not JSON nothing is lost", func(t *testing.T) {
-		if text, err := AddLost("{", "", Now, []string{"worker-9"}); err == nil || text != "{" {
+		if text, err := AddLost("{", "", Now, []string{"worker-9"}, nil); err == nil || text != "{" {
 			t.Errorf("%v, and the text is %q", err, text)
 		}
 	})

@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -55,7 +56,7 @@ func TestServer_NewLeaderReportsTheRestore(t *testing.T) {
 				guards(t, w, c, s)
 				s.hasPassed = false // it rests
 				r := restoretest.Report("worker-1", time.Time{})
-				r.RestoreDetectedAt = time.Now()
+				r.RestoreNonce = "k3f7q2m9xa"
 				c.mu.Lock()
 				c.reports = []*podstate.Report{r}
 				c.mu.Unlock()
@@ -71,25 +72,43 @@ func TestServer_NewLeaderReportsTheRestore(t *testing.T) {
 	}
 }
 
-// An agent may report a restore long after it.
+// An agent notes a restore. Another one that has not reported since notes it later: that is no other restore, for which
+// ADDs would have to wait again.
 func TestServer_AgentReportsRestore(t *testing.T) {
 	for name, tt := range map[string]struct {
-		ago    time.Duration
-		raises int
-	}{"new": {20 * time.Second, 1}, "old": {time.Hour, 0}} {
+		isAwaited bool
+		restores  float64
+	}{"one that is awaited, too": {true, 1}, "one that is not": {false, 2}} {
 		t.Run(name, func(t *testing.T) {
 			c, w := newCluster(), restoretest.NewCluster()
 			c.pools["10.1.0.0-24"] = aPool("10.1.0.0-24", "10.1.0.0/24")
 			serving(t, c, plan.Options{}, func(t *testing.T, s *Server) {
 				guards(t, w, c, s)
 				c.sleep(2 * time.Hour)
-				r := restoretest.Report("worker-1", time.Time{})
-				r.RestoreDetectedAt = time.Now().Add(-tt.ago)
-				c.reports = []*podstate.Report{r}
-				s.Requests.CachePass()
-				c.sleep(10 * time.Second)
-				restoretest.Equal(t, "fences", w.Raises, tt.raises)
-				c.reports = nil
+				notes := func(name, nonce string, version int) *podstate.Report {
+					r := restoretest.Report(name, time.Now())
+					r.RestoreNonce, r.LeaseVersion = nonce, fmt.Sprint(version)
+					return r
+				}
+				pass := func(reports ...*podstate.Report) {
+					c.mu.Lock()
+					c.reports = reports
+					c.mu.Unlock()
+					s.Requests.FullPass()
+					c.sleep(2 * time.Second)
+				}
+				first, before := notes("worker-1", "k3f7q2m9xa", 7), notes("worker-2", "", 6)
+				pass(first, before)
+				pass(first, before)
+				restoretest.Equal(t, "fences", w.Raises, 1)
+				first, before = notes("worker-1", "k3f7q2m9xa", 8), notes("worker-2", "", 9)
+				if tt.isAwaited {
+					before = notes("worker-2", "", 6)
+				}
+				pass(first, before)
+				pass(first, notes("worker-2", "a7b2c9d4ef", 10))
+				restoretest.Equal(t, "restores", valueOf(t, s.Recorder.Metrics.restores), tt.restores)
+				pass()
 			})
 		})
 	}

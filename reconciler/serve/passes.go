@@ -122,6 +122,9 @@ func (s *Server) plan(ctx context.Context, out *reconciler.Result, until, start 
 	until = plan.EarliestNonZero(until, now.Add(maxPause))
 	wait := max(until.Sub(now), 0) + time.Second // the API server's time has a resolution of seconds
 	s.Requests.AddAfter(pass, max(wait, minPause))
+	if s.Full.Process.Known.AwaitsRead(out.Judgement) {
+		s.Requests.AddAfter(fullPass, fencedEvery)
+	}
 	s.handleRestore(out)
 }
 
@@ -150,25 +153,27 @@ func (s *Server) backOff(out *reconciler.Result, start time.Time) {
 	s.Requests.AddAfter(cachePass, time.Until(s.retryAt))
 }
 
+// fenceWithin is how young a restore must be for a fence: later, ADDs have assigned what the pools lacked.
+const fenceWithin = 10 * time.Minute
+
 // handleRestore rebuilds the caches and raises the fence after a new restore of etcd. For the first pass of a process,
-// an earlier restore is new only if it pauses releases.
+// an earlier restore is new only if it pauses releases; for later ones, one that may be of the one before is not.
 func (s *Server) handleRestore(out *reconciler.Result) {
-	when, evidence := s.Full.Process.Known.Last()
-	isKnown := !when.After(s.lastRestore.Add(restore.SameRestoreWithin))
+	known := s.Full.Process.Known
+	id := known.ID()
+	isKnown := id == s.lastRestore || s.hasPassed && known.IsAgain()
 	if !s.hasPassed {
 		isFenced := s.Guard != nil && s.Guard.IsFenced() // this process has detected it, too
 		isKnown = isKnown || !isFenced && !hasRefused(out, plan.EtcdRestored)
 	}
-	s.hasPassed = true
-	if when.After(s.lastRestore) {
-		s.lastRestore = when
-	}
+	s.hasPassed, s.lastRestore = true, id
 	if isKnown {
 		return
 	}
-	s.Recorder.restoreDetected(evidence, when)
+	when, evidence := known.Last()
+	s.Recorder.restoreDetected(id, evidence, when)
 	s.Caches.Rebuild("etcd was restored: " + evidence)
-	if s.Guard != nil && out.Observation.Now.Sub(when) < restore.SameRestoreWithin { // else it is too late
+	if s.Guard != nil && out.Observation.Now.Sub(when) < fenceWithin { // else it is too late
 		s.Guard.ReportRestore(evidence, when)
 	}
 }

@@ -221,9 +221,10 @@ func (r *Recorder) recordRestore(out *reconciler.Result) {
 			r.Log.Info("All nodes have reported since the restore of etcd, releases continue")
 		}
 		r.pendingLoggedAt = time.Time{}
-	case now.Sub(r.pendingLoggedAt) >= logPendingEvery && r.isNew("awaited", out.Restore.Restored, out.Restore.Awaiting):
+	case now.Sub(r.pendingLoggedAt) >= logPendingEvery && r.isNew("awaited", out.Restore.ID, out.Restore.Awaiting):
 		r.Log.Error("Releases are paused until nodes report after the restore of etcd", "nodes", out.Restore.Awaiting,
-			"lost", out.Restore.LostNodes, "restored", out.Restore.Restored, "reason", out.Restore.Why)
+			"lost", out.Restore.LostNodes, "restore", out.Restore.ID, "detected", out.Restore.Restored,
+			"reason", out.Restore.Why)
 		r.pendingLoggedAt = now
 	}
 }
@@ -248,11 +249,12 @@ func (r *Recorder) recordUnrepaired(out *reconciler.Result) {
 	}
 }
 
-func (r *Recorder) restoreDetected(why string, when time.Time) {
+func (r *Recorder) restoreDetected(id, why string, when time.Time) {
 	r.Metrics.restores.Inc()
-	r.Log.Error("Detected a restore of etcd, releases are paused until all nodes report", "reason", why, "at", when)
-	r.Events.aboutSelf("EtcdRestored",
-		"etcd was restored ("+why+"); releases are paused until all nodes report, and the watch caches are rebuilt")
+	r.Log.Error("Detected a restore of etcd, releases are paused until all nodes report", "restore", id, "reason", why,
+		"at", when)
+	r.Events.aboutSelf("EtcdRestored", "etcd was restored (restore "+id+": "+why+
+		"); releases are paused until all nodes report, and the watch caches are rebuilt")
 }
 
 // CachesRebuilt records a rebuild of caches that differ from the API server.

@@ -111,7 +111,8 @@ func TestRecorder_LogsPendingNodesOnceAMinute(t *testing.T) {
 	passAt := func(after time.Duration, awaited ...string) (lines int) {
 		before := strings.Count(log.String(), "level=ERROR")
 		out.Observation.Now = out.Observation.Now.Add(after)
-		out.Restore = &judge.RestoreState{Restored: noon, Why: "resourceVersion 90 after 100", Awaiting: awaited}
+		out.Restore = &judge.RestoreState{ID: "k3f7q2m9xa", Restored: noon, Why: "resourceVersion 90 after 100",
+			Awaiting: awaited}
 		recorder.record(out)
 		if got := gaugeOf(t, recorder.Metrics, "restore_pending_nodes"); got != float64(len(awaited)) {
 			t.Errorf("%v nodes in the metric, want %d", got, len(awaited))

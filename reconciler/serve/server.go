@@ -69,8 +69,8 @@ type Server struct {
 	hasRequestedFullPass bool
 	// nextPolled is when the next full pass is due if a kind cannot be watched.
 	nextPolled time.Time
-	// lastRestore is the time of the last known restore of etcd, if hasPassed.
-	lastRestore time.Time
+	// lastRestore is the ID of the last known restore of etcd, if hasPassed.
+	lastRestore string
 	hasPassed   bool // a pass has succeeded
 }
 

@@ -317,19 +317,24 @@ func TestServer_OnPassReceivesEachPass(t *testing.T) {
 	})
 }
 
-// A cache pass may be the first that knows of a restore, and only a full pass settles it.
+// A cache pass may be the first that knows of a restore. A full pass follows at once, which says what is since, and
+// only full passes settle the restore.
 func TestServer_RestoreInACachePass(t *testing.T) {
 	c := newCluster()
 	serving(t, c, plan.Options{}, func(t *testing.T, s *Server) {
 		noted := restoretest.Report("worker-1", time.Time{})
-		noted.RestoreDetectedAt = time.Now()
+		noted.RestoreNonce = "k3f7q2m9xa"
 		c.mu.Lock()
 		c.reports = append(c.reports, noted)
 		c.mu.Unlock()
 		c.has("10.1.0.0-24", "10.1.0.0/24")
 		s.Requests.CachePass()
+		c.sleep(2 * time.Second)
+		if len(c.passes) != 2 {
+			t.Errorf("%d full passes after two seconds", len(c.passes))
+		}
 		c.sleep(observeEvery + time.Minute)
-		if len(c.patches) != 0 || len(c.passes) != 2 {
+		if len(c.patches) != 0 || len(c.passes) != 3 {
 			t.Errorf("%d patches, %d full passes", len(c.patches), len(c.passes))
 		}
 	})

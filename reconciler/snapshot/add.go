@@ -242,6 +242,9 @@ func (s *Snapshot) addLease(o *object) error {
 		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name}}
 		lease.Spec.RenewTime = &metav1.MicroTime{} // the Lease exists, and makes no report fresh
 	}
+	if lease.Name == restore.Lease && lease.Namespace == s.namespace {
+		s.observed.RestoreState = lease.Annotations[restore.StateAnnotation]
+	}
 	s.leases = append(s.leases, lease)
 	return err
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -21,8 +20,10 @@ type Manifest struct {
 	Unknown []UnknownKind `json:"unknown"`
 	// Paused is true where an operator paused all releases, or where that could not be read.
 	Paused bool `json:"paused"`
-	// Acknowledged is the time up to which an operator acknowledged restores of etcd.
-	Acknowledged time.Time `json:"acknowledged,omitzero"`
+	// Acknowledged is the ID of the etcd restore that an operator acknowledged.
+	Acknowledged string `json:"acknowledged,omitempty"`
+	// RestoreState is what ip-reconcile had stored of the last etcd restore; absent where names are hidden.
+	RestoreState string `json:"restoreState,omitempty"`
 	// Restored says how a restore of etcd was detected.
 	Restored string `json:"restored,omitempty"`
 	// Warnings are sentences on what could not be read.
@@ -74,7 +75,7 @@ func (e *Encoder) Encode(o *facts.Observation, list func(resource string) List, 
 ) (Manifest, error) {
 	w := &writer{Encoder: e, nodes: nodesOf(o), hashes: map[string]string{}}
 	m := NewManifest()
-	m.Paused, m.Acknowledged, m.Restored = o.Paused, o.Acknowledged, o.Restored
+	m.Paused, m.Acknowledged, m.Restored, m.RestoreState = o.Paused, o.Acknowledged, o.Restored, o.RestoreState
 	m.Warnings, m.Unreadable = append(m.Warnings, o.Warnings...), append(m.Unreadable, o.Unreadable...)
 	if e.Rename != nil {
 		m.hideNames()
@@ -105,6 +106,7 @@ func (e *Encoder) Encode(o *facts.Observation, list func(resource string) List, 
 func (m *Manifest) hideNames() {
 	m.Warnings = slices.Repeat([]string{"a warning that may have names"}, len(m.Warnings))
 	m.Unreadable = slices.Repeat([]string{"an object could not be read"}, len(m.Unreadable))
+	m.RestoreState = ""
 	if m.Restored != "" {
 		m.Restored = "an object had an older version than before"
 	}

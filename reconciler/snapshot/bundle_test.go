@@ -139,7 +139,7 @@ func TestEncode_JudgedAsTheCluster(t *testing.T) {
 	for seed := range Seeds(2000) {
 		c := NewRandom(seed, 77)
 		o := asListed(ObserveDistinct(c.Cluster()))
-		o.Revision, o.Paused, o.Warnings, o.Acknowledged = 7, c.OneIn(3), []string{"a warning"}, Now
+		o.Revision, o.Paused, o.Warnings, o.Acknowledged = 7, c.OneIn(3), []string{"a warning"}, "k3f7q2m9xa"
 		if c.OneIn(5) {
 			ReportsUnknown("nonsense")(o)
 		}
@@ -201,9 +201,9 @@ func sameObjects(t tester, got, want *facts.Observation) {
 	for i, r := range want.Reports.Or(nil) {
 		again := got.Reports.Or(nil)[i]
 		compare([]any{again.Name, again.UID, again.ConfirmedAt, again.LeaseRenewedAt, again.WrittenAt,
-			again.RestoreDetectedAt, again.RestoreNote, again.LeaseVersion, podstate.Hash(again.SandboxReport)},
-			[]any{r.Name, r.UID, r.ConfirmedAt, r.LeaseRenewedAt, r.WrittenAt, r.RestoreDetectedAt, r.RestoreNote,
-				r.LeaseVersion, podstate.Hash(r.SandboxReport)})
+			again.RestoreNonce, again.LeaseVersion, podstate.Hash(again.SandboxReport)},
+			[]any{r.Name, r.UID, r.ConfirmedAt, r.LeaseRenewedAt, r.WrittenAt, r.RestoreNonce, r.LeaseVersion,
+				podstate.Hash(r.SandboxReport)})
 	}
 	rest, restAgain := *want, *got // what is no object
 	rest.Static = true
@@ -266,8 +266,7 @@ func TestEncode_OddObjects(t *testing.T) {
 	}
 	o := Observe(
 		FreshReport("worker-1", Sandbox("box-1", UsualUID), func(r *podstate.Report) {
-			r.LeaseVersion, r.RestoreDetectedAt = "7", Now.Add(-time.Minute)
-			r.RestoreNote = r.RestoreDetectedAt.Format(time.RFC3339)
+			r.LeaseVersion, r.RestoreNonce = "7", "k3f7q2m9xa"
 			r.Annotations, r.Labels = map[string]string{"a": secret}, map[string]string{"a": secret}
 			r.Sandboxes[0].NetNS = secret
 		}),
@@ -328,7 +327,7 @@ func TestEncode_OddObjects(t *testing.T) {
 	sameObjects(t, again, o.Observation)
 	everyFieldIsSet(t, "a pod", slices.Collect(maps.Values(again.Pods)), "Contradiction")
 	everyFieldIsSet(t, "a Node", slices.Collect(maps.Values(again.Nodes.Or(nil))))
-	everyFieldIsSet(t, "a report", again.Reports.Or(nil))
+	everyFieldIsSet(t, "a report", again.Reports.Or(nil), "IsLocal")
 	everyFieldIsSet(t, "a pool", again.Pools)
 	everyFieldIsSet(t, "a reservation", again.Reservations.Or(nil))
 	assessed := func(o *facts.Observation) *findings.Assessment {

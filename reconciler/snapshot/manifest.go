@@ -91,7 +91,7 @@ func (s *Snapshot) completeBundle(now time.Time) error {
 	o.Reports = listed(b, "SandboxReport", reports)
 	o.AgentLeases = listed(b, "Lease", hasAgents)
 	o.Revision = b.revision()
-	o.Paused, o.Acknowledged, o.Restored = b.Paused, b.Acknowledged, b.Restored
+	o.Paused, o.Acknowledged, o.Restored, o.RestoreState = b.Paused, b.Acknowledged, b.Restored, b.RestoreState
 	o.Warnings = slices.Concat(b.Warnings)
 	s.forgetNotes()
 	o.Unreadable = append(o.Unreadable, b.Unreadable...)

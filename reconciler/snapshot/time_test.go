@@ -182,7 +182,7 @@ func TestReports_FreshByTheirLeases(t *testing.T) {
 
 func TestReports_EtcdRestore(t *testing.T) {
 	const marked = "apiVersion: ip-reconcile.dev/v1alpha1\nkind: SandboxReport\n" +
-		"metadata: {name: w1, annotations: {ip-reconcile.dev/etcd-restored: \"2026-11-20T11:00:00Z\"}}\n" +
+		"metadata: {name: w1, annotations: {ip-reconcile.dev/etcd-restored: k3f7q2m9xa}}\n" +
 		"observedAt: \"2026-11-20T11:59:00Z\"\n"
-	equal(t, "restore seen", observeFile(t, marked).Reports.Or(nil)[0].RestoreDetectedAt.Format("15:04"), "11:00")
+	equal(t, "restore seen", observeFile(t, marked).Reports.Or(nil)[0].RestoreNonce, "k3f7q2m9xa")
 }

@@ -21,7 +21,7 @@ func advisor() Advisor { return Advisor{Program: "ip-reconcile", Namespace: "kub
 func known() Facts {
 	return Facts{Names: map[string]string{"ip": "10.0.0.7", "pool": "kube-system/10.0.0.0-24",
 		"reservation": "kube-system/10.0.0.7", "pod": "default/web-0", "container": "c0ffee",
-		"otherpod": "default/web-1", "othercontainer": "beef", "othernode": "worker-2", "restored": "2026-11-20T10:00:00Z",
+		"otherpod": "default/web-1", "othercontainer": "beef", "othernode": "worker-2", "restore": "k3f7q2m9xa",
 		"reason": "NodeUnreachable", "repairpool": "kube-system/10.0.0.0-24", "claimingpod": "default/web-1",
 		"claim": "default/vm.net1", "machine": "default/vm", "step": "1", "owner": "ReplicaSet/web",
 		"badentry": "14", "badpool": "kube-system/10.0.0.0-24", "recordpod": "default/web-0",

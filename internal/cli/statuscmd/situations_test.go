@@ -112,7 +112,7 @@ func situations() []situation {
 				func(o *Observed) { o.Pools[0].Paused, o.Pools[1].Paused = true, true })
 		}},
 		{"etcd was restored", func(p *Probe) {
-			r := &judge.RestoreState{Restored: Now.Add(-time.Minute), Why: "a revision ran backwards",
+			r := &judge.RestoreState{ID: "k3f7q2m9xa", Restored: Now.Add(-time.Minute), Why: "a revision ran backwards",
 				Awaiting: []string{"worker-2"}}
 			p.Plan.CommonGates = []plan.Gate{{Why: plan.EtcdRestored, Detail: r.Text()}}
 		}},

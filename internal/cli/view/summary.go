@@ -39,7 +39,8 @@ type Lone struct {
 
 // RestoreRow is what a restore of etcd still waits for.
 type RestoreRow struct {
-	Restored string   `json:"restored"` // RFC 3339
+	ID       string   `json:"id" text:"restore"`
+	Restored string   `json:"restored" text:"detected"` // RFC 3339
 	Why      string   `json:"why"`
 	Awaiting []string `json:"awaiting" text:"waits for"` // nodes
 }
@@ -65,5 +66,5 @@ func newSummary(s judge.Summary) Summary {
 
 // NewRestoreRow is the row of a restore of etcd.
 func NewRestoreRow(s *judge.RestoreState) *RestoreRow {
-	return &RestoreRow{Restored: s.Date(), Why: s.Why, Awaiting: lists.Clone(s.Awaiting)}
+	return &RestoreRow{ID: s.ID, Restored: s.Date(), Why: s.Why, Awaiting: lists.Clone(s.Awaiting)}
 }

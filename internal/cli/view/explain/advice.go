@@ -133,7 +133,10 @@ func (a *answer) adviseGate(g plan.Gate, f advice.Facts) []view.Advice {
 	case g.Why == plan.EtcdRestored && a.Restore.Complete():
 		f = a.facts(f.Names)
 	case g.Why == plan.EtcdRestored:
-		f = a.facts(map[string]string{"restored": a.Restore.Date()}, a.Restore.Awaiting...)
+		f = a.facts(map[string]string{}, a.Restore.Awaiting...)
+		if a.Restore.ID != "" {
+			f.Names["restore"] = a.Restore.ID
+		}
 	}
 	return a.steps("gates", name, f)
 }
