@@ -193,7 +193,8 @@ func TestRestoreStore_KeepsLostNodes(t *testing.T) {
 // shareLost is what a replica does that does not lead.
 func shareLost(ctx context.Context, s StateStore, now time.Time, node string) error {
 	return s.Update(ctx, func(text string) (string, error) {
-		return restore.AddLost(text, "its watches say so", now, []string{node}, nil)
+		next, _, err := restore.Share(text, "", "its watches say so", now, []string{node}, nil)
+		return next, err
 	})
 }
 

@@ -113,7 +113,7 @@ func (o *options) underFence(
 	fence := cluster.Fence()
 	fence.Lead()
 	defer fence.Lower(ctx)
-	fence.Raise(ippool.LeasesOf(j.Observation.Pools), "")
+	fence.Raise(ippool.LeasesOf(j.Observation.Pools))
 	stands := func(context.Context) (bool, error) { return !fence.Since().IsZero(), nil }
 	const raiseFor = 20 * time.Second // ADDs and DELs that hold a Lease may take so long to release it
 	at := func(after time.Duration) string { return time.Now().UTC().Add(after).Format("15:04:05 UTC") }

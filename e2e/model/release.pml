@@ -272,7 +272,7 @@ proctype Reconciler(byte me) {
 start:
 	{
 	atomic { behind[me] = false; isNewer[me] = false; restore[me] = 0; changing[me] = false;
-		if :: fence == RAISED || fence == COMPLETE -> restore[me] = 1 /* Fence.PeerFence */ :: else fi }
+		if :: fence == RAISED || fence == COMPLETE -> restore[me] = 1 /* State.Read: others have shared it (Share) */ :: else fi }
 end_pass:
 	atomic { s = 0; seen[ME] = 0; p = 0; deleted[me] = 0; tries = 0; underFence = false; unsure = false; changing[me] = false;
 		res[me] = 0; resName = 0 }

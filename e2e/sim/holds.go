@@ -67,11 +67,25 @@ func (s *Simulation) checkTaken(c fakeapi.Change, before *fakeapi.Object) {
 	if s.writer != nil && s.writer.identity == "" && is == "" {
 		s.cleared[leaseHolder{c.Key, was}] = since
 	}
+	if c.Name == ippool.SharedLease && was != is {
+		s.countFence(was, is)
+	}
 	if s.renewed[c.Key] = time.Now(); s.writer == nil || s.writer.identity == "" || s.restoredSince(since) {
 		return
 	}
 	if was != "" && was != is && was != s.writer.identity && was != kube.FenceHolder && time.Since(since) <= leaseLasts {
 		s.fail("%s took the Lease %s from %s, which renewed it %s ago", is, c.Name, was, time.Since(since))
+	}
+}
+
+// countFence counts how often whereabouts' Lease goes to a fence, and for how many seconds they hold it.
+func (s *Simulation) countFence(was, is string) {
+	switch kube.FenceHolder {
+	case is:
+		s.fenced = time.Now()
+		s.count("fence")
+	case was:
+		s.counts["fence, seconds"] += int(time.Since(s.fenced).Seconds())
 	}
 }
 

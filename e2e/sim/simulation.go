@@ -99,6 +99,7 @@ type Simulation struct {
 	// removals are what passes have removed whose results are not known yet; without those of serve.
 	removals []removal
 	renewed  map[key]time.Time         // whereabouts' Leases, by anybody
+	fenced   time.Time                 // when a fence took the shared one last
 	cleared  map[leaseHolder]time.Time // when what an ADD or a DEL cleared was renewed last
 
 	trace     []string

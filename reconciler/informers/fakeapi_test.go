@@ -31,12 +31,12 @@ type fakeAPI struct {
 	lists  map[string]int
 	// refused are the codes with which all requests for a resource are refused, and unwatched those for watches.
 	refused, unwatched map[string]int
-	posted             chan string // the bodies of POSTs
+	written            chan string // the bodies of writes of Leases
 }
 
 func newFakeAPI() *fakeAPI {
 	f := &fakeAPI{Client: &fakeapi.Client{Server: fakeapi.NewServer(), Name: "us"}, lists: map[string]int{},
-		posted: make(chan string, 9)}
+		written: make(chan string, 9)}
 	f.has("namespaces", &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
 		ObjectMeta: metav1.ObjectMeta{Name: "kube-system", ResourceVersion: "1"}})
 	f.Instead = func(q *fakeapi.Request) *fakeapi.Answer {
@@ -50,8 +50,8 @@ func newFakeAPI() *fakeAPI {
 				http.StatusMethodNotAllowed: metav1.StatusReasonMethodNotAllowed}[code], "")
 			return &a
 		}
-		if q.Method == http.MethodPost && resource == "leases" {
-			f.posted <- string(q.Body)
+		if q.Writes() && resource == "leases" {
+			f.written <- string(q.Body)
 		}
 		return nil
 	}

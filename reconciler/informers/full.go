@@ -62,7 +62,7 @@ func (f FullSource) listAndVerify(ctx context.Context) (*facts.Observation, erro
 	}
 	o.Restored = cmp.Or(f.takeRestore(), revisions, older)
 	if o.Restored != "" {
-		f.OnRestore(o.Restored, o.Now)
+		f.OnRestore(o.Restored)
 	}
 	f.mu.Lock()
 	f.setMissing(o)

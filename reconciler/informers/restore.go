@@ -14,35 +14,53 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
 
-// watchRestores detects restores of etcd, and shares what they have lost once the rebuilt caches have listed all. Where
-// another replica leads no pass does so, and that replica may have started since.
+// watchRestores detects restores of etcd, and shares them: at once, and what they have lost once the rebuilt caches
+// have listed all. Where another replica leads no pass does so, and that replica may have started since.
 func (s *Source) watchRestores(ctx context.Context) {
-	isShared := false
+	hasShared, hasSharedLost := false, false
 	_ = wait.PollUntilContextCancel(ctx, time.Second, false, func(ctx context.Context) (isDone bool, err error) {
-		if s.Synced() && s.checkWatches(ctx) == nil && !isShared {
-			isShared = s.shareLost(ctx)
+		switch hasListed := s.Synced() && s.checkWatches(ctx) == nil; {
+		case hasListed && !hasSharedLost:
+			hasSharedLost = s.share(ctx, true)
+		case !hasListed && !hasShared:
+			hasShared = s.share(ctx, false)
 		}
 		return false, nil
 	})
 }
 
-// shareLost shares what a restore has lost, if there was one. It returns false if it must be called again.
-func (s *Source) shareLost(ctx context.Context) (isDone bool) {
+// share shares a restore that no pass has taken, and what it has lost if the caches have listed all. It returns false
+// if it must be called again.
+func (s *Source) share(ctx context.Context, hasListed bool) (isDone bool) {
 	s.mu.Lock()
-	why, lost, now := s.restore, slices.Sorted(maps.Keys(s.missingReports())), s.Now()
+	why, shared, now := s.restore, s.sharedID, s.Now()
 	isNew := why != "" && s.isRestoreNew()
+	var lost []string
+	if hasListed {
+		lost = slices.Sorted(maps.Keys(s.missingReports()))
+	}
 	s.mu.Unlock()
-	if !isNew || len(lost) == 0 {
+	switch {
+	case !isNew:
+		return hasListed
+	case shared != "" && len(lost) == 0:
 		return true
 	}
-	err := s.RestoreStore().Update(ctx, func(text string) (string, error) {
-		return restore.AddLost(text, why, now, lost, s.RestoreIDs)
+	id := ""
+	err := s.RestoreStore().Update(ctx, func(text string) (next string, err error) {
+		next, id, err = restore.Share(text, shared, why, now, lost, s.RestoreIDs)
+		return next, err
 	})
 	isForbidden := errors.Is(err, apply.ErrForbidden)
-	if isForbidden {
-		s.log.Warn("Cannot persist the nodes that an etcd restore has lost: forbidden", "nodes", lost, "error", err)
-	} else if err != nil { // a second later it is tried again
-		s.log.Debug("Could not persist the nodes that an etcd restore has lost", "nodes", lost, "error", err)
+	switch {
+	case isForbidden:
+		s.log.Warn("Cannot persist an etcd restore: forbidden", "lost", lost, "error", err)
+	case err != nil: // a second later it is tried again
+		s.log.Debug("Could not persist an etcd restore", "lost", lost, "error", err)
+	default:
+		s.mu.Lock()
+		s.sharedID = id
+		s.mu.Unlock()
 	}
 	return err == nil || isForbidden
 }
@@ -100,7 +118,7 @@ func (s *Source) RecordRestore(why string) {
 
 // setRestore records a restore for the next full pass, and requests a rebuild. The caller holds mu.
 func (s *Source) setRestore(why string) {
-	s.restore, s.restoreTime = why, s.Now()
+	s.restore, s.restoreTime, s.sharedID = why, s.Now(), ""
 	s.invalidate(errors.New(why))
 	s.requestRebuild(why)
 }

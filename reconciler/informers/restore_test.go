@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
@@ -104,10 +105,10 @@ func TestFull_ReportsRestoreBeforeRebuild(t *testing.T) {
 	b.sets(t, "pods", aPod("web", "70"))
 	b.fullPass(t)
 	var reported []string
-	b.source.OnRestore = func(why string, at time.Time) {
+	b.source.OnRestore = func(why string) {
 		reported = append(reported, why)
-		if at.IsZero() || len(b.broken) > 0 {
-			t.Errorf("reported for %s, after the rebuilds %v", at, b.broken)
+		if len(b.broken) > 0 {
+			t.Errorf("reported after the rebuilds %v", b.broken)
 		}
 	}
 	b.api.isAt(50)
@@ -116,13 +117,25 @@ func TestFull_ReportsRestoreBeforeRebuild(t *testing.T) {
 	}
 }
 
-// A restore that only the revision shows has lost the report of worker-2. No full pass is made: another replica leads.
-func TestRun_SharesWhatARestoreLost(t *testing.T) {
+// No full pass is made: another replica leads.
+func TestRun_SharesARestore(t *testing.T) {
 	t.Parallel()
+	t.Run("that has lost no node", func(t *testing.T) {
+		t.Parallel()
+		sharesARestore(t, `"why":"`, aReport("8"))
+	})
+	t.Run("that has lost the report of worker-2", func(t *testing.T) {
+		t.Parallel()
+		lost := aReport("8")
+		lost.SetName("worker-2")
+		sharesARestore(t, `"awaited":{"worker-2":true}`, aReport("7"), lost)
+	})
+}
+
+// sharesARestore checks that a source stores a text with something after a restore, before which there are reports.
+func sharesARestore(t *testing.T, want string, reports ...client.Object) {
 	b := newBench(t)
-	lost := aReport("8")
-	lost.SetName("worker-2")
-	b.api.has(reportResource, aReport("7"), lost)
+	b.api.has(reportResource, reports...)
 	b.source.reset()
 	ctx, stop := context.WithCancel(t.Context())
 	var run sync.WaitGroup
@@ -136,12 +149,15 @@ func TestRun_SharesWhatARestoreLost(t *testing.T) {
 	b.api.Lock()
 	b.api.CutWatches("")
 	b.api.Unlock()
-	select {
-	case text := <-b.api.posted:
-		if !strings.Contains(text, kube.RestoreLease) || !strings.Contains(text, `"awaited":{"worker-2":true}`) {
-			t.Errorf("written is %s", text)
+	timeout, written := time.After(20*time.Second), ""
+	for !strings.Contains(written, want) {
+		select {
+		case written = <-b.api.written:
+			if !strings.Contains(written, kube.RestoreLease) {
+				t.Errorf("written is %s", written)
+			}
+		case <-timeout:
+			t.Fatalf("written is %q, without %s", written, want)
 		}
-	case <-time.After(20 * time.Second):
-		t.Error("nothing is written")
 	}
 }

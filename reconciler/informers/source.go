@@ -40,8 +40,8 @@ var errNeverVerified = errors.New("no full pass has compared them yet")
 
 // Source observes the cluster by watches while its Run runs. The callbacks are set before Run, and must not block.
 type Source struct {
-	// OnRestore receives the evidence that etcd was restored, which the caches then lose, and the API server's time.
-	OnRestore func(why string, at time.Time)
+	// OnRestore receives the evidence that etcd was restored, which the caches then lose.
+	OnRestore func(why string)
 	OnRebuild func(why string) // receives the reason for a rebuild of the caches
 	// RestoreIDs is restore.State.IDs.
 	RestoreIDs func(n int) string
@@ -66,6 +66,7 @@ type Source struct {
 
 	restore        string             // the evidence that etcd was restored, until the next full pass reports it
 	restoreTime    time.Time          // by the API server's clock
+	sharedID       string             // the ID by which the recorded restore was shared; "" for none yet
 	cancelFullPass context.CancelFunc // of the current or last quorum read; nil before the first
 }
 
@@ -80,7 +81,7 @@ func (k objectKey) String() string { return k.resource + " " + k.NamespacedName.
 // New returns a Source. onChange receives a resource whose change may change a verdict, and must not call the Source.
 func New(cluster *kube.Cluster, config *rest.Config, log *slog.Logger, onChange func(resource string)) *Source {
 	s := &Source{Cluster: cluster, config: cluster.RecordDates(config), log: log, onChange: onChange,
-		rebuild: make(chan string, 1), OnRestore: func(string, time.Time) {}, OnRebuild: func(string) {},
+		rebuild: make(chan string, 1), OnRestore: func(string) {}, OnRebuild: func(string) {},
 		settleTimeout: 2 * time.Second, lastFull: &facts.Observation{}, missing: map[string]time.Time{}}
 	for _, k := range kinds(cluster.Namespace, cluster.LeaseNamespace) {
 		s.stores = append(s.stores, &store{kind: k, source: s})

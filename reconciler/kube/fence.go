@@ -16,8 +16,7 @@ import (
 )
 
 const (
-	FenceHolder        = "ip-reconcile/fence"             // holds whereabouts' Leases under a fence
-	RestoredAnnotation = "ip-reconcile.dev/etcd-restored" // says on these Leases what showed the restore of etcd
+	FenceHolder = "ip-reconcile/fence" // holds whereabouts' Leases under a fence
 
 	// fenceLeaseDuration is for how long ADDs and DELs respect an unrenewed Lease, so that another replica can take over.
 	fenceLeaseDuration = 3 * time.Second
@@ -37,8 +36,8 @@ const (
 //     a conflict it reads. If the Lease is still the fence's, a leading replica writes again at once. Any other replica
 //     only reads, and writes after 450 ms without a renewal.
 //   - spec.renewTime less spec.acquireTime is the fence's age at that write, by the writer's clock. A replica that
-//     takes over a fence that is alive keeps its age and its annotation. A fence is alive if it was renewed within 4 s
-//     by the API server's clock. No replica renews a fence of 90 s, so that no chain of replicas keeps it for longer.
+//     takes over a fence that is alive keeps its age. A fence is alive if it was renewed within 4 s by the API server's
+//     clock. No replica renews a fence of 90 s, so that no chain of replicas keeps it for longer.
 //   - A leading replica ends the fence by clearing the holder of the Leases. A replica that does not lead takes the
 //     fence for ended when one of its Leases has another holder or none. A leading replica takes the Lease again.
 //   - Any other replica ends its part by not renewing any more: another replica takes over, or 3 s later whoever waits.
@@ -54,7 +53,6 @@ type Fence struct {
 	start         time.Time // of the age, by this process's clock; zero before the first Lease is held
 	standingSince time.Time // by the API server's clock; zero while a Lease is missing
 	isEndedByPeer bool
-	why           string // what showed the restore; "" in a recovery by hand
 	ctx           context.Context
 	stop          context.CancelFunc // nil while the fence is not raised
 	running       sync.WaitGroup
@@ -70,13 +68,13 @@ func (f *Fence) Lead() {
 	f.isLeader = true
 }
 
-// Raise starts to take the Leases, by namespace, or adds these, and returns at once. why is what showed the restore.
-func (f *Fence) Raise(leases map[string][]string, why string) {
+// Raise starts to take the Leases, by namespace, or adds these, and returns at once.
+func (f *Fence) Raise(leases map[string][]string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.stop == nil {
 		f.ctx, f.stop = context.WithCancel(context.Background())
-		f.leases, f.start, f.why = map[types.NamespacedName]*fencedLease{}, time.Time{}, why
+		f.leases, f.start = map[types.NamespacedName]*fencedLease{}, time.Time{}
 	}
 	f.isEndedByPeer = false
 	for namespace, names := range leases {
@@ -148,22 +146,6 @@ func (f *Fence) State() restore.FenceState {
 
 // Since implements reconciler.Fence.
 func (f *Fence) Since() time.Time { return f.State().Since }
-
-// PeerFence returns what the fence of another replica over these Leases says of the restore; "" for none.
-func (f *Fence) PeerFence(ctx context.Context, leases map[string][]string) (why string, err error) {
-	for namespace, names := range leases {
-		for _, name := range names {
-			l, err := f.c.lease(ctx, types.NamespacedName{Namespace: namespace, Name: name})
-			if err != nil {
-				return "", err
-			}
-			if _, alive := f.c.fenceOf(l); alive && l.Annotations[RestoredAnnotation] != "" {
-				return l.Annotations[RestoredAnnotation], nil
-			}
-		}
-	}
-	return "", nil
-}
 
 // fenceOf returns the age of the fence that holds a Lease, and whether that fence is alive. While the API server's time
 // is unknown it counts as alive.

@@ -3,7 +3,6 @@ package kube_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -27,7 +26,7 @@ var theShared = map[string][]string{"kube-system": {"whereabouts"}}
 // raise raises a fence, which must stand within a second.
 func raise(t *testing.T, f *kube.Fence, leases map[string][]string) {
 	t.Helper()
-	f.Raise(leases, ranBackwards)
+	f.Raise(leases)
 	stands(t, f)
 }
 
@@ -105,17 +104,11 @@ func TestFence_Abandoned(t *testing.T) {
 		a := newLeaseAPI()
 		a.has(shared, kube.FenceHolder, time.Hour, func(l *coordinationv1.Lease) {
 			l.Spec.AcquireTime = ptr.To(metav1.NewMicroTime(l.Spec.RenewTime.Add(-80 * time.Second)))
-			l.Annotations = map[string]string{kube.RestoredAnnotation: "the one before"}
 		})
 		f := a.cluster(t, "us").Fence()
-		why, err := f.PeerFence(t.Context(), theShared)
-		equal(t, "the reason of others", fmt.Sprint(why, err), "<nil>")
 		raise(t, f, theShared)
 		time.Sleep(time.Second)
 		equal(t, "it is young", f.State().Age < 2*time.Second, true)
-		a.Lock()
-		equal(t, "the annotation", a.lease(shared).Annotations[kube.RestoredAnnotation], ranBackwards)
-		a.Unlock()
 		f.Lower(t.Context())
 	})
 }
@@ -127,8 +120,7 @@ func TestFence_WaitsForHolders(t *testing.T) {
 		f := a.cluster(t, "us").Fence()
 		f.Lead()
 		began := time.Now()
-		f.Raise(map[string][]string{"kube-system": {"whereabouts", "worker-1-10.0.0.0-24"}, "other": {"whereabouts"}},
-			ranBackwards)
+		f.Raise(map[string][]string{"kube-system": {"whereabouts", "worker-1-10.0.0.0-24"}, "other": {"whereabouts"}})
 		for range 4 { // it is renewed for 4 s
 			time.Sleep(time.Second)
 			a.has(shared, "default/web-0", 0)
@@ -170,8 +162,6 @@ func theLeaderLowers(t *testing.T, then func(a *leaseAPI), holder string) {
 		raise(t, other, theShared)
 		raise(t, leader, theShared)
 		time.Sleep(2 * time.Second)
-		why, err := a.cluster(t, "third").Fence().PeerFence(t.Context(), theShared)
-		equal(t, "the reason for a new replica", fmt.Sprint(why, err), "it ran backwards<nil>")
 		leader.Lower(t.Context())
 		if then != nil {
 			then(a)
@@ -276,7 +266,7 @@ func TestFence_ForbiddenNamespace(t *testing.T) {
 		equal(t, "missing", f.State().Missing, []string{"closed/whereabouts"})
 		f.Lower(t.Context())
 		alone := a.cluster(t, "us").Fence()
-		alone.Raise(map[string][]string{"closed": {"whereabouts"}}, ranBackwards)
+		alone.Raise(map[string][]string{"closed": {"whereabouts"}})
 		time.Sleep(5 * time.Second)
 		standing := !alone.Since().IsZero()
 		equal(t, "it stands on nothing", standing, false)

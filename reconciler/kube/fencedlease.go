@@ -134,12 +134,6 @@ func (l *fencedLease) write(ctx context.Context, was *coordinationv1.Lease) erro
 		AcquireTime: ptr.To(metav1.NewMicroTime(began)), RenewTime: ptr.To(metav1.NewMicroTime(sent)),
 		LeaseTransitions: &transitions,
 	}
-	if !isAlive || next.Annotations[RestoredAnnotation] == "" { // the annotation of an abandoned fence does not count
-		metav1.SetMetaDataAnnotation(&next.ObjectMeta, RestoredAnnotation, l.why)
-		if l.why == "" {
-			delete(next.Annotations, RestoredAnnotation)
-		}
-	}
 	next, err := l.c.writeLease(ctx, next)
 	if err != nil {
 		return err

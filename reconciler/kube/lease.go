@@ -315,7 +315,6 @@ func (c *Cluster) writeLease(ctx context.Context, l *coordinationv1.Lease) (*coo
 func (c *Cluster) clearLease(ctx context.Context, l *coordinationv1.Lease, holder string) (resourceVersion string) {
 	for range 3 {
 		next := l.DeepCopy()
-		delete(next.Annotations, RestoredAnnotation)
 		next.Spec.HolderIdentity, next.Spec.RenewTime = ptr.To(""), ptr.To(metav1.NowMicro())
 		next, err := c.writeLease(ctx, next)
 		if err == nil {

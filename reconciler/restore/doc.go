@@ -45,7 +45,7 @@
 //
 // A process may start after the restore, and a command runs beside it: they share a State as JSON in an annotation of a
 // Lease. Read and Write compare IDs: see merge. A process that takes over an ID awaits every node, also those that only
-// it knew. A replica that only watches adds the nodes that its watches have lost (AddLost).
+// it knew. A replica that only watches shares what it detects, and the nodes that its watches have lost (Share).
 //
 // # Fence
 //

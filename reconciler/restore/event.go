@@ -8,9 +8,6 @@ type Event interface{ isEvent() }
 // Unreachable is the start of an outage of the API server.
 type Unreachable struct{ Err error }
 
-// PeerUnread is an error that hides whether another replica has raised the fence.
-type PeerUnread struct{ Err error }
-
 // NotRaised is a restore after which no fence is raised, because no pool is known yet. Only the first one is an Event.
 type NotRaised struct{ Why string }
 
@@ -44,7 +41,6 @@ const (
 )
 
 func (Unreachable) isEvent() {}
-func (PeerUnread) isEvent()  {}
 func (NotRaised) isEvent()   {}
 func (Raised) isEvent()      {}
 func (Complete) isEvent()    {}

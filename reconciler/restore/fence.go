@@ -10,22 +10,17 @@ import (
 // LongestFence is the age from which on no replica renews a fence: an ADD waits for 2 min.
 const LongestFence = 90 * time.Second
 
-// sameEvidenceFor is for how long the evidence of a restore whose fence has ended raises no other one.
-const sameEvidenceFor = 10 * time.Minute
-
 // Fence holds whereabouts' Leases, so that ADDs and DELs wait. All replicas share it.
 type Fence interface {
 	// Lead records that this replica leads from now on.
 	Lead()
-	// Raise starts to take the Leases, by namespace, or adds these, and returns at once. why is what showed the restore.
-	Raise(leases map[string][]string, why string)
+	// Raise starts to take the Leases, by namespace, or adds these, and returns at once.
+	Raise(leases map[string][]string)
 	// Lower ends the fence.
 	Lower(ctx context.Context)
 	// Leave ends the part of this replica. Another replica may keep the fence.
 	Leave()
 	State() FenceState
-	// PeerFence returns what the fence of another replica over these Leases says of the restore; "" for none.
-	PeerFence(ctx context.Context, leases map[string][]string) (why string, err error)
 }
 
 // FenceState is a fence at one moment.
@@ -47,8 +42,6 @@ type Detector interface {
 	RestartFullPass()
 	// RecordRestore records evidence that etcd was restored.
 	RecordRestore(why string)
-	// Now returns the time of the API server's clock.
-	Now() time.Time
 }
 
 // Answer is the answer to a Ping.

@@ -23,7 +23,8 @@ type GuardConfig struct {
 
 // Guard raises the fence after a restore of etcd, until no work remains, for at most Timeout. It runs in every replica,
 // since the leader has often ended when the API server answers again. The first answer after an outage shows most
-// restores; a pass, an agent or the fence of another replica shows the others.
+// restores; a pass or an agent shows the others. Each restore has one fence. A fence that was raised before its restore
+// had an ID is that of the next ID that is reported.
 type Guard struct {
 	GuardConfig
 
@@ -37,13 +38,14 @@ type Guard struct {
 	outageEnd        time.Time           // of the last outage
 	hasWarnedOfPools bool                // that no pool is known
 
-	mu         sync.Mutex
-	isLeader   bool
-	evidence   string // of a restore that ReportRestore has received
-	passLeases map[string][]string
-	current    *guardFence // nil without a fence
-	lastWhy    string      // why of the last fence
-	lastEnd    time.Time   // when the last fence was lowered, by the API server's clock
+	mu              sync.Mutex
+	isLeader        bool
+	evidence        string // of a restore that needs a fence; "" for none
+	isEvidenceNamed bool   // the ID of that restore is fencedID
+	fencedID        string // the last ID that was reported
+	unnamed         string // evidence of the last fence, while the ID of its restore is not reported; else ""
+	passLeases      map[string][]string
+	current         *guardFence // nil without a fence
 }
 
 // guardFence is a fence that this replica has raised.
@@ -68,16 +70,35 @@ func (g *Guard) Lead() {
 	g.isLeader = true
 }
 
-// ReportRestore receives evidence of a restore of etcd from a pass or an agent, and its time by the API server's clock.
-// A restore whose fence was lowered is not new. A new leader reports it with its time, or with the current time if that
-// leader has detected it, too.
-func (g *Guard) ReportRestore(why string, at time.Time) {
+// ReportEvidence receives evidence of a restore of etcd that has no ID yet. A fence was raised once for the same.
+func (g *Guard) ReportEvidence(why string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if at.After(g.lastEnd) && (why != g.lastWhy || at.Sub(g.lastEnd) > sameEvidenceFor) {
-		g.evidence = why
+	if why != g.unnamed {
+		g.evidence, g.isEvidenceNamed = why, false
 	}
 	g.wake()
+}
+
+// ReportRestore receives the ID of a restore of etcd, and what showed it, from a pass.
+func (g *Guard) ReportRestore(id, why string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if id == g.fencedID {
+		return
+	}
+	if g.fencedID = id; g.unnamed == "" {
+		g.evidence, g.isEvidenceNamed = why, true
+	}
+	g.unnamed = ""
+	g.wake()
+}
+
+// expectName notes that a fence was raised whose restore has no ID yet.
+func (g *Guard) expectName(why string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.unnamed = why
 }
 
 // wake makes the goroutine of Run continue at once.

@@ -38,13 +38,20 @@ func TestGuard_OneFencePerRestore(t *testing.T) {
 		w.Wait(10 * time.Second)
 		g.Lead()
 		why := w.Recorded[len(w.Recorded)-1]
-		for _, at := range []time.Duration{-102 * time.Second, 0} {
-			g.ReportRestore(why, time.Now().Add(at))
+		for _, report := range []func(){
+			func() { g.ReportEvidence(why) }, // its first pass
+			func() { g.ReportRestore("first", why) },
+			func() { g.ReportRestore("first", why) },
+		} {
+			report()
 			w.Wait(time.Second)
 			w.IsFenced(t, false)
 		}
-		for range 2 { // two restores
-			g.ReportRestore("another pool is older", time.Now())
+		for _, report := range []func(){
+			func() { g.ReportRestore("second", why) }, // the same backup, restored once more
+			func() { g.ReportEvidence(why) },          // and again
+		} {
+			report()
 			w.Wait(time.Second)
 			w.IsFenced(t, true)
 			w.Wait(20 * time.Minute)
@@ -59,7 +66,7 @@ func TestGuard_KeepsLeasesOfLostPools(t *testing.T) {
 	guarded(t, w, func(t *testing.T, g *restore.Guard) {
 		w.Change(func() { w.IsAway = true }, 5*time.Second)
 		w.Change(func() { w.IsAway, w.PoolLeases = false, map[string][]string{"other": {"whereabouts"}} }, 20*time.Second)
-		g.ReportRestore("a pool is older", time.Now())
+		g.ReportEvidence("a pool is older")
 		w.Wait(time.Second)
 		want := map[string][]string{"kube-system": {"whereabouts"}, "other": {"whereabouts"}}
 		restoretest.Equal(t, "Leases", w.Asked, want)

@@ -75,7 +75,7 @@ func TestGuard_NoFenceWithoutARestore(t *testing.T) {
 				}
 				restoretest.Equal(t, "fences", w.Raises, 0)
 				restoretest.Equal(t, "full passes, which compare all objects", w.FullPasses, 3)
-				g.ReportRestore("a pool is older", time.Now())
+				g.ReportEvidence("a pool is older")
 				w.Wait(time.Second)
 				w.IsFenced(t, true)
 				haveOutcomes(t, w)
@@ -117,7 +117,6 @@ func TestGuard_RestoreEvidence(t *testing.T) {
 				}, 1100*time.Millisecond)
 				w.IsFenced(t, tt.why != "")
 				restoretest.Equal(t, "recorded", strings.Join(w.Recorded, ", "), tt.why)
-				restoretest.Equal(t, "on the Leases", w.Why, tt.why)
 				restoretest.Equal(t, "requested full passes", w.FullPasses > 0, tt.why != "" || tt.outage > 0)
 			})
 		})
@@ -219,7 +218,7 @@ func TestGuard_SaysThatItRaisesTheFence(t *testing.T) {
 		restoretest.Equal(t, "complete", len(eventsOf[restore.Complete](w)), 0)
 		for range 2 {
 			w.Change(func() { w.IsBusy = false }, time.Second)
-			g.ReportRestore("a pool is older", time.Now())
+			g.ReportEvidence("a pool is older")
 		}
 		w.Wait(time.Second)
 		restoretest.Equal(t, "raised", eventsOf[restore.Raised](w),
@@ -227,20 +226,6 @@ func TestGuard_SaysThatItRaisesTheFence(t *testing.T) {
 		restoretest.Equal(t, "complete", eventsOf[restore.Complete](w),
 			[]restore.Complete{{After: 1950 * time.Millisecond, SinceOutage: 1950 * time.Millisecond}})
 		restoretest.Equal(t, "outages", len(eventsOf[restore.Unreachable](w)), 1)
-	})
-}
-
-func TestGuard_NewLeaderJoinsTheFenceOfAnother(t *testing.T) {
-	w := restoretest.NewCluster()
-	w.Peer = "a pool is older"
-	guarded(t, w, func(t *testing.T, g *restore.Guard) {
-		pass(g, facts.NodeFresh, "")
-		w.Wait(time.Second)
-		w.IsFenced(t, false)
-		g.Lead()
-		pass(g, facts.NodeFresh, "")
-		w.Wait(time.Second)
-		w.IsFenced(t, true)
 	})
 }
 

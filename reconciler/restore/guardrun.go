@@ -23,8 +23,6 @@ const (
 	// (etcdutl's --bump-revision: Kubernetes' documentation has 10⁹).
 	maxWriteRate = 20_000
 	minBump      = 100_000
-	// peerTimeout bounds the read of another replica's fence.
-	peerTimeout = time.Second
 	// leaseExpiry is longer than a Lease of whereabouts lasts without a renewal.
 	leaseExpiry = 5 * time.Second
 )
@@ -60,7 +58,7 @@ func (g *Guard) step(ctx context.Context) {
 	switch {
 	case err == nil:
 		g.handleAnswer(answer)
-		g.handleReports(ctx)
+		g.handleReports()
 	case ctx.Err() == nil && g.outageStart.IsZero():
 		g.outageStart = time.Now()
 		g.OnEvent(Unreachable{err})
@@ -86,7 +84,7 @@ func (g *Guard) handleAnswer(answer Answer) {
 		if was := g.current; was != nil && hasExpired { // nobody has renewed its Leases
 			g.Fence.Leave()
 			g.setCurrent(nil)
-			g.raise(was.why)
+			g.raise(was.why, false)
 		}
 	}
 	if answer.Revision == 0 {
@@ -94,7 +92,7 @@ func (g *Guard) handleAnswer(answer Answer) {
 	}
 	if why := restoreEvidence(g.last, answer, time.Since(g.lastAt)); why != "" {
 		g.Detector.RecordRestore(why)
-		g.raise(why)
+		g.raise(why, false)
 	}
 	g.last, g.lastAt = answer, time.Now()
 }
@@ -144,35 +142,24 @@ func (g *Guard) addLeases(leases map[string][]string) {
 	}
 }
 
-// handleReports raises the fence for a restore that a pass or another replica has reported.
-func (g *Guard) handleReports(ctx context.Context) {
+// handleReports raises the fence for a restore that a pass has reported.
+func (g *Guard) handleReports() {
 	g.mu.Lock()
-	evidence, leases, isLeader := g.evidence, g.passLeases, g.isLeader
-	g.evidence, g.passLeases = "", nil
+	evidence, isNamed, leases := g.evidence, g.isEvidenceNamed, g.passLeases
+	g.evidence, g.isEvidenceNamed, g.passLeases = "", false, nil
 	g.mu.Unlock()
 	g.addLeases(leases)
 	switch {
 	case evidence != "":
-		g.raise(evidence)
-	case leases == nil:
-	case g.current != nil: // add the Leases of new pools
-		g.Fence.Raise(g.leases, g.current.why)
-	case isLeader: // a new leader may not know of the restore
-		ctx, cancel := context.WithTimeout(ctx, peerTimeout)
-		defer cancel()
-		switch peer, err := g.Fence.PeerFence(ctx, leases); {
-		case err != nil:
-			g.OnEvent(PeerUnread{err})
-		case peer != "":
-			why := "reported by another replica: " + peer
-			g.Detector.RecordRestore(why)
-			g.raise(why)
-		}
+		g.raise(evidence, isNamed)
+	case leases != nil && g.current != nil: // add the Leases of new pools
+		g.Fence.Raise(g.leases)
 	}
 }
 
-// raise raises the fence over all known Leases. A fence that is raised already serves for this restore, too.
-func (g *Guard) raise(why string) {
+// raise raises the fence over all known Leases. A fence that is raised already serves for this restore, too. isNamed
+// says that its ID was reported.
+func (g *Guard) raise(why string, isNamed bool) {
 	if len(g.leases) == 0 {
 		if !g.hasWarnedOfPools {
 			g.hasWarnedOfPools = true
@@ -187,7 +174,10 @@ func (g *Guard) raise(why string) {
 		g.OnEvent(Raised{why, g.Timeout})
 	}
 	g.setCurrent(next)
-	g.Fence.Raise(g.leases, why)
+	if !isNamed {
+		g.expectName(why)
+	}
+	g.Fence.Raise(g.leases)
 	g.FullPass()
 }
 
@@ -234,7 +224,7 @@ func (g *Guard) lowerIfDue(ctx context.Context, state FenceState) {
 	}
 	g.Fence.Lower(ctx)
 	g.mu.Lock()
-	g.current, g.lastWhy, g.lastEnd = nil, was.why, g.Detector.Now()
+	g.current = nil
 	g.mu.Unlock()
 	g.OnEvent(e)
 }

@@ -96,7 +96,7 @@ func (s State) WithoutStore() State {
 }
 
 // merge compares the stored ID with the one that is known.
-//   - The same: another process may have settled it, and know which nodes are lost: see AddLost.
+//   - The same: another process may have settled it, and know which nodes are lost: see Share.
 //   - A first one, or one that replaced the known one: this process waits by it, too, for every node that it knew. So
 //     does a process that stores nothing, by any other that others have stored.
 //   - Any other, while nothing was concluded from the known one, which is not known to be stored: that replaces it.
@@ -185,14 +185,22 @@ func (s State) NotWritten(err error) State {
 	return s
 }
 
-// AddLost returns a stored text with the nodes that a restore has lost, for the process that makes the passes: it may
-// have started since. why is the evidence of the restore, now the time by the API server's clock. The text may be of
-// the backup, so that an ID begins. ids is State.IDs.
-func AddLost(text, why string, now time.Time, nodes []string, ids func(n int) string) (string, error) {
+// Share returns a stored text with a restore that a process has detected which makes no passes, for the one that makes
+// them: that may have started since. lost are the nodes that the restore has lost. why is the evidence of the restore,
+// now the time by the API server's clock. The text may be of the backup, so that an ID begins, unless it has the ID
+// that this process has shared of the same restore before, or what replaced that: shared, "" for none. id is the ID in
+// the text then. ids is State.IDs.
+func Share(
+	text, shared, why string, now time.Time, lost []string, ids func(n int) string,
+) (next, id string, err error) {
 	kept, err := parse(text, now)
 	if err != nil {
-		return text, err
+		return text, shared, err
 	}
-	s := State{IDs: ids, last: kept, stored: stored{id: kept.ID}}.begin(why, now, false)
-	return s.last.withLost(nodes).text()
+	s := State{IDs: ids, last: kept, stored: stored{id: kept.ID}}
+	if shared == "" || kept.ID != shared && kept.Replaces != shared {
+		s = s.begin(why, now, false)
+	}
+	next, err = s.last.withLost(lost).text()
+	return next, s.last.ID, err
 }

@@ -48,10 +48,10 @@ func TestState_TextTooLong(t *testing.T) {
 	}
 }
 
-func TestAddLost(t *testing.T) {
+func TestShare(t *testing.T) {
 	t.Run("the text is of the backup, and an ID replaces its own", func(t *testing.T) {
 		earlier := fmt.Sprintf(`{"restored":%q,"settled":true}`, Now.Add(-time.Hour).Format(time.RFC3339))
-		text, err := AddLost(earlier, "its watches say so", Now, []string{"worker-9"}, nil)
+		text, _, err := Share(earlier, "", "its watches say so", Now, []string{"worker-9"}, nil)
 		r, rerr := parse(text, Now)
 		if err != nil || rerr != nil || r.isDated || r.IsSettled || !r.Pending["worker-9"] ||
 			r.Replaces != Now.Add(-time.Hour).Format(time.RFC3339) {
@@ -59,8 +59,29 @@ func TestAddLost(t *testing.T) {
 		}
 	})
 	t.Run("of a text that is not JSON nothing is lost", func(t *testing.T) {
-		if text, err := AddLost("{", "", Now, []string{"worker-9"}, nil); err == nil || text != "{" {
+		if text, _, err := Share("{", "", "", Now, []string{"worker-9"}, nil); err == nil || text != "{" {
 			t.Errorf("%v, and the text is %q", err, text)
+		}
+	})
+	t.Run("what is lost is added to the ID that was shared, and to the one that replaced it", func(t *testing.T) {
+		number := 0
+		ids := func(int) string { number++; return fmt.Sprint("id-", number) }
+		text, id, err := Share("", "", "its watches say so", Now, nil, ids)
+		if err != nil || id != "id-1" {
+			t.Fatalf("%q, %v", id, err)
+		}
+		settled := `{"id":"another","replaces":"id-1","settled":true}`
+		reverted := `{"id":"id-0","settled":true}`
+		for _, c := range []struct{ name, text, want string }{
+			{"the one that was shared", text, "id-1"},
+			{"the one that replaced it", settled, "another"},
+			{"what another restore has brought back", reverted, "id-2"},
+		} {
+			text, id, err := Share(c.text, "id-1", "its watches say so", Now, []string{"worker-9"}, ids)
+			r, rerr := parse(text, Now)
+			if err != nil || rerr != nil || id != c.want || r.ID != c.want || r.IsSettled || !r.Pending["worker-9"] {
+				t.Errorf("%s: %v, %v, %q, kept: %s", c.name, err, rerr, id, text)
+			}
 		}
 	})
 }

@@ -12,8 +12,6 @@ func (r *Recorder) FenceEvent(e restore.Event) {
 	switch e := e.(type) {
 	case restore.Unreachable:
 		r.Log.Debug("API server is unreachable", "error", e.Err)
-	case restore.PeerUnread:
-		r.Log.Debug("Cannot read the fence of other replicas", "error", e.Err)
 	case restore.NotRaised:
 		r.Log.Warn("Cannot raise the fence, because no pool is known yet", "reason", e.Why)
 	case restore.Raised:

@@ -35,7 +35,6 @@ func TestRecorder_FenceEvents(t *testing.T) {
 		log, says                string
 	}{
 		{restore.Unreachable{Err: errors.New("refused")}, 0, 0, 0, "", ""}, // logged at the level debug
-		{restore.PeerUnread{Err: errors.New("refused")}, 0, 0, 0, "", ""},
 		{restore.NotRaised{Why: "older"}, 0, 0, 0, `level=WARN msg="Cannot raise the fence, because no pool is known yet" ` +
 			"reason=older", ""},
 		{restore.Raised{Why: "older", Timeout: 90 * time.Second}, 0, 0, 0,

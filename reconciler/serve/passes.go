@@ -174,6 +174,6 @@ func (s *Server) handleRestore(out *reconciler.Result) {
 	s.Recorder.restoreDetected(id, evidence, when)
 	s.Caches.Rebuild("etcd was restored: " + evidence)
 	if s.Guard != nil && out.Observation.Now.Sub(when) < fenceWithin { // else it is too late
-		s.Guard.ReportRestore(evidence, when)
+		s.Guard.ReportRestore(id, evidence)
 	}
 }

@@ -226,7 +226,7 @@ func (o *Options) server(ctx context.Context, full *reconciler.Reconciler, clust
 			Fence: cluster.Fence(), Detector: source, Timeout: o.FenceTimeout, FullPass: requests.FullPass,
 			OnEvent: recorder.FenceEvent,
 		})
-		full.Fence, source.OnRestore = cluster.Fence(), guard.ReportRestore
+		full.Fence, source.OnRestore = cluster.Fence(), guard.ReportEvidence
 	}
 	source.OnRebuild = recorder.CachesRebuilt
 	full.Source = source.Full()

@@ -33,7 +33,6 @@ type Cluster struct {
 	IsBusy                 bool                // others hold the Leases
 	Age                    time.Duration       // of the fence when it is raised
 	IsEndedByPeer          bool
-	Why, Peer              string // of our last fence, of another replica's
 	FullPasses             int    // that the Guard has requested
 	Events                 []restore.Event
 }
@@ -120,9 +119,6 @@ func (c *Cluster) Leases() map[string][]string {
 // RestartFullPass implements restore.Detector.
 func (c *Cluster) RestartFullPass() {}
 
-// Now implements restore.Detector.
-func (c *Cluster) Now() time.Time { return time.Now() }
-
 // RecordRestore implements restore.Detector.
 func (c *Cluster) RecordRestore(why string) { c.do(func() { c.Recorded = append(c.Recorded, why) }) }
 
@@ -133,10 +129,10 @@ func (c *Cluster) Lead() {}
 func (c *Cluster) Leave() { c.do(func() { c.Leaves++; c.StandsSince = time.Time{} }) }
 
 // Raise implements restore.Fence.
-func (c *Cluster) Raise(leases map[string][]string, why string) {
+func (c *Cluster) Raise(leases map[string][]string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.Asked, c.Why = leases, why
+	c.Asked = leases
 	if c.StandsSince.IsZero() {
 		c.Raises++
 	}
@@ -168,10 +164,3 @@ func (c *Cluster) State() restore.FenceState {
 
 // Since implements reconciler.Fence.
 func (c *Cluster) Since() time.Time { return c.State().Since }
-
-// PeerFence implements restore.Fence.
-func (c *Cluster) PeerFence(context.Context, map[string][]string) (string, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.Peer, nil
-}
