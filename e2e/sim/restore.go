@@ -79,6 +79,7 @@ func (s *Simulation) restoreEtcd(quick, blind bool, cutOff *node) {
 		s.isHidden = others > 0 && (!s.plan.Repair || !isOlder)
 		s.away, s.restoring = false, false
 		s.restoredAt = time.Now()
+		s.restores = append(s.restores, s.restoredAt)
 		s.count("restored")
 		s.say("etcd is back as it was at %d", s.backup.Revision)
 		s.nudge(70)
@@ -121,7 +122,7 @@ func (s *Simulation) detectedBy(c *client) (at time.Time) {
 func (s *Simulation) restoredSince(t time.Time) bool { return s.restoredAt.After(t) }
 
 // isUndetected reports whether reports of a restored backup are still fresh that lack a running sandbox, or its node is
-// unreachable and dead by the backup, while the process that writes cannot know of the restore. serve cannot if it was
+// unreachable or without an agent, while the process that writes cannot know of the restore. serve cannot if it was
 // started after the first restore that lost the sandbox. A run cannot if no version that it has read or written before
 // its request ran backwards, and no other process had recorded the restore when its pass began; another restore of that
 // backup loses such a record. What it detects while its request hangs is too late. Processes date restores by the API
@@ -131,7 +132,7 @@ func (s *Simulation) isUndetected(b *sandbox) bool {
 		return false
 	}
 	isLate := s.asked.Sub(s.backup.At) > reportsLookFresh+evidenceLasts
-	if isLate && (b.node.linked || s.isNoted()) {
+	if isLate && (b.node.linked && !b.node.silent() || s.isNoted()) {
 		return false
 	}
 	lostAt := s.wentAt[len(s.wentAt)-1]

@@ -84,6 +84,9 @@ func (s *Simulation) settle() {
 	if s.plan.Visits { // a pass confirms nothing while a machine has not reported, which is in every second one
 		wait += 2*s.plan.Every + memory.NodeQuarantine // and the machine may be there again for that long
 	}
+	if n := len(s.restores); n > noncesRead && time.Since(s.restores[n-1-noncesRead]) < noncesWait {
+		wait += noncesWait
+	}
 	end := time.Now().Add(wait)
 	for rounds := 1; s.violation == "" && time.Now().Before(end); rounds++ {
 		if s.plan.Visits && rounds%2 == 0 {
@@ -120,6 +123,12 @@ func (s *Simulation) settled(rounds, passes int) bool {
 // settleFor is how long everything may take beyond --confirm-after: a fence of 90 s, another pass, pods that kubelet
 // must end.
 const settleFor = 4 * time.Minute
+
+// After more restores within noncesWait than this, releases wait for as long: see package restore, nonces.go.
+const (
+	noncesRead = 3
+	noncesWait = 10 * time.Minute
+)
 
 // unsettled is the first thing that is not as it should be, "" for none.
 func (s *Simulation) unsettled() string {

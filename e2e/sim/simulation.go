@@ -85,6 +85,7 @@ type Simulation struct {
 	forbidden   map[string]bool // the resources that RBAC forbids the product
 	withheld    *withheld       // nil for none
 	massRelease bool            // an operator allows it
+	restores    []time.Time     // when etcd was restored
 	wentAt      []time.Time     // etcd, for each restore of the last backup that was restored
 	restoredAt  time.Time       // the last time
 	isHidden    bool            // the last restore shows in no version that a replica reads which does not lead
