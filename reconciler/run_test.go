@@ -72,7 +72,7 @@ func TestRun_TwoConfirmations(t *testing.T) {
 		out, took := run(t, r)
 		same(t, "it took", took, 18*time.Minute)
 		same(t, "released", len(out.Released), 4)
-		same(t, "refused", refusalCounts(out), map[plan.Refusal]int{})
+		same(t, "refused", refusalCounts(out), nil)
 		same(t, "holds", len(s.holds), 2)
 		same(t, "allocations in the result", len(out.Allocations), 2)
 	})
@@ -93,7 +93,7 @@ func TestRun_EndsUnderChurn(t *testing.T) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.api.Delete(fakeapi.At(fakeapi.Reservations, "kube-system", addressOf(1+n).String()))
-		}, time.Minute, 1, refusals{}},
+		}, time.Minute, 1, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *simulator) {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/netip"
 	"os"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -76,19 +77,26 @@ func pass(t *testing.T, r *reconciler.Reconciler) *reconciler.Result {
 	return out
 }
 
-// refusalCounts counts the refused items by their reason.
-func refusalCounts(out *reconciler.Result) map[plan.Refusal]int {
-	counts := map[plan.Refusal]int{}
-	for _, x := range out.Refused {
-		counts[x.Why]++
+// refusalCounts counts the refused items by their reason; nil for none.
+func refusalCounts(out *reconciler.Result) refusals {
+	return countReasons(out.Refused, func(x plan.Refused) plan.Refusal { return x.Why })
+}
+
+func countReasons[T any](all []T, why func(T) plan.Refusal) (counts refusals) {
+	for _, x := range all {
+		if counts == nil {
+			counts = refusals{}
+		}
+		counts[why(x)]++
 	}
 	return counts
 }
 
+// same compares values: an empty list is not nil.
 func same[T any](t *testing.T, what string, got, want T) {
 	t.Helper()
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("%s: got %v, want %v", what, got, want)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s: got %+v, want %+v", what, got, want)
 	}
 }
 

@@ -3,10 +3,10 @@ package informers
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"path"
+	"reflect"
 	"testing"
 	"time"
 
@@ -197,9 +197,10 @@ func aPool(version, pod string) *unstructured.Unstructured {
 			"5": map[string]any{"id": "box-1", "podref": "default/" + pod, "ifname": "net1"}}}}}
 }
 
-func equal(t *testing.T, what string, got, want any) {
+// equal compares values: an empty list is not nil.
+func equal[T any](t *testing.T, what string, got, want T) {
 	t.Helper()
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("%s: got %v, want %v", what, got, want)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s: got %+v, want %+v", what, got, want)
 	}
 }

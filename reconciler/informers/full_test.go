@@ -263,7 +263,7 @@ func TestFull_KindThatBecomesForbidden(t *testing.T) {
 	b.fullPass(t)
 	b.api.denies("nodes")
 	b.fullPass(t)
-	equal(t, "broken", b.broken, "[]")
+	equal(t, "broken", b.broken, nil)
 	if !b.isVerified(t) { // the open watch continues
 		t.Error("not verified")
 	}

@@ -3,12 +3,12 @@ package kube_test
 import (
 	"bytes"
 	"cmp"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -155,10 +155,11 @@ func check(t *testing.T, err error) {
 	}
 }
 
-func equal(t *testing.T, what string, got, want any) {
+// equal compares values: an empty list is not nil.
+func equal[T any](t *testing.T, what string, got, want T) {
 	t.Helper()
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("%s: got %v, want %v", what, got, want)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s: got %+v, want %+v", what, got, want)
 	}
 }
 

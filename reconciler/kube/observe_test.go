@@ -185,7 +185,7 @@ func TestList_TransientFailure(t *testing.T) {
 			equal(t, "pods", podNames(o), []string{"a", "b"})
 			equal(t, "pools", len(o.Pools), 1)
 			equal(t, "reports are unreadable", !o.Reports.IsKnown(), false)
-			equal(t, "warnings", o.Warnings, []string{})
+			equal(t, "warnings", o.Warnings, nil)
 		})
 	}
 }
