@@ -21,8 +21,8 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judgetest"
 )
 
-// maxRemovals is how many removals are tried with -short; without it ten times as many.
-const maxRemovals = 20_000
+// maxRemovals is how many removals are tried with -short; without it forty times as many.
+const maxRemovals = 5_000
 
 // exceptions are the removals that may release an address or hide a finding, each with the sentence that safety.md has.
 // A removal of another kind, or with another outcome, may not.
@@ -291,7 +291,7 @@ func newNotes(before, after *findings.Assessment) []string {
 func TestRemovals_CompleteOrUnknown(t *testing.T) {
 	limit := maxRemovals
 	if !testing.Short() {
-		limit *= 10
+		limit *= 40
 	}
 	allowed, tried, used := exceptions(), 0, map[string]int{}
 	for seed := uint64(0); tried < limit; seed++ {

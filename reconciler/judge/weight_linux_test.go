@@ -185,6 +185,14 @@ const linear = 9
 // unmeasured is added to what is divided by: less than that is soon twice as much.
 const unmeasured = 2 * time.Millisecond
 
+// skipShort leaves out with -short what measures time, which takes seconds.
+func skipShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it measures time, and runs without -short")
+	}
+}
+
 func grows(t *testing.T, small, large time.Duration) {
 	t.Helper()
 	t.Logf("%s for 1000, %s for 4000", small, large)
@@ -194,6 +202,7 @@ func grows(t *testing.T, small, large time.Duration) {
 }
 
 func TestJudgingFourTimesAsManyLiesTakesFourTimesAsLong(t *testing.T) {
+	skipShort(t)
 	for _, h := range hostiles() {
 		t.Run(h.says, func(t *testing.T) {
 			judged := func(n int) time.Duration {
@@ -225,6 +234,7 @@ func secondCheck(tb testing.TB, h hostile, n int) time.Duration {
 }
 
 func TestASecondCheckOfFourTimesAsManyLiesTakesFourTimesAsLong(t *testing.T) {
+	skipShort(t)
 	for _, h := range hostiles() {
 		t.Run(h.says, func(t *testing.T) {
 			grows(t, secondCheck(t, h, 1000), secondCheck(t, h, 4000))
