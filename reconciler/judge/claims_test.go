@@ -225,7 +225,7 @@ func TestASuccessorThatIsPendingIsNotProvenWithinItsFirstMinute(t *testing.T) {
 		t.Run("whose sandbox "+c.says, func(t *testing.T) {
 			it := AllocationOf(t, Judged(Observe(UsualPool, young, c.parts), facts.Policy{}), "10.0.0.5")
 			if it.Proven {
-				t.Errorf("%v\nit says: %s", RulingOf(it), it.Message())
+				t.Error(Wrong(it, "unconfirmed"))
 			}
 			expectVerdict(t, decision{judge.Stale, judge.PodReplaced, true}, UsualPool, pending.pod, c.parts,
 				afterPassesOver(20*time.Minute, UsualPool, pending.pod, c.parts))

@@ -23,7 +23,7 @@ func TestDocs_Verdicts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(got) != want {
-		t.Error("docs/reference/verdicts.md differs from the table: run 'make generate'")
+		t.Error("docs/reference/verdicts.md has other rows than the table. If you meant to change it, run 'make generate'")
 	}
 }
 

@@ -333,7 +333,7 @@ func TestAPodThatProvesNothingKeepsAddresses(t *testing.T) {
 			"without agents": Node("worker-1")} {
 			it := AllocationOf(t, Judged(Observe(UsualPool, part, c.pod), facts.Policy{}), "10.0.0.5")
 			if it.Verdict != c.want || c.want == judge.Held && it.Reason != judge.ClaimedByOther {
-				t.Errorf("%s, %s: %v\nit says: %s", name, agents, RulingOf(it), it.Message())
+				t.Errorf("%s, %s: %s", name, agents, Wrong(it, c.want))
 			}
 		}
 	}

@@ -114,7 +114,7 @@ func TestADeadNodeDoesNotSpeakForAnother(t *testing.T) {
 			t.Run(mention+", by a report that is "+other, func(t *testing.T) {
 				it := AllocationOf(t, Judged(Observe(dead, part), facts.Policy{}), "10.0.0.5")
 				if it.Proven || it.Verdict == judge.Stale && it.Reason != judge.NodeMissingReason {
-					t.Errorf("%v\nit says: %s", RulingOf(it), it.Message())
+					t.Error(Wrong(it, "held, or stale because its node is missing"))
 				}
 			})
 		}
@@ -144,7 +144,7 @@ func TestOneNodeDoesNotSpeakForThePodOfAnother(t *testing.T) {
 				it := AllocationOf(t, Judged(Observe(UsualPool, first, pod, Node("worker-2"), FreshReport("worker-2")),
 					facts.Policy{}), "10.0.0.5")
 				if it.Proven {
-					t.Errorf("%v\nit says: %s", RulingOf(it), it.Message())
+					t.Error(Wrong(it, "unconfirmed"))
 				}
 			})
 		}
@@ -257,7 +257,7 @@ func TestAReportOfAnUnknownMachineProvesNoAbsence(t *testing.T) {
 			j := Judged(Observe(UsualPool, node, FreshReport("worker-1", of)), facts.Policy{})
 			it := AllocationOf(t, j, "10.0.0.5")
 			if (it.Verdict == judge.Stale) != c.want {
-				t.Errorf("%v\nit says: %s", RulingOf(it), it.Message())
+				t.Error(Wrong(it, fmt.Sprint("stale: ", c.want)))
 			}
 			if says := strings.Contains(fmt.Sprint(j.Notes()), "worker-1 may be of another machine"); says == c.want {
 				t.Errorf("notes: %v", j.Notes())
@@ -294,7 +294,7 @@ func TestAMachineThatReplacedAnotherMayRunWhatAReservationAloneIsFor(t *testing.
 	j := Judged(Observe(Pool("10.0.0.0-24", "10.0.0.0/24"), Reservation("10.0.0.5", "default/web-0", time.Hour),
 		ReplacedMachine()), facts.Policy{})
 	if it := ReservationOf(t, j, "10.0.0.5"); it.Verdict == judge.Stale {
-		t.Errorf("%v\nit says: %s", RulingOf(it), it.Message())
+		t.Error(Wrong(it, "in use or held"))
 	}
 }
 
@@ -313,7 +313,7 @@ func TestAPodThatClaimedTheAddressAndIsGoneDoesNotHoldWhatHasEnded(t *testing.T)
 	it := AllocationOf(t, Judged(Observe(base, afterPassOver(base, Pod("tenant", UID("uid-9"), OnNode("win"),
 		Carrying("10.0.0.5")))), facts.Policy{}), "10.0.0.5")
 	if it.Verdict != judge.Stale {
-		t.Errorf("%v\nit says: %s", RulingOf(it), it.Message())
+		t.Error(Wrong(it, judge.Stale))
 	}
 }
 

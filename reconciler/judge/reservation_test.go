@@ -20,7 +20,7 @@ func expectReservation(t *testing.T, name string, want decision, parts ...Part) 
 	t.Helper()
 	it := ReservationOf(t, Judged(Observe(parts...), facts.Policy{}), name)
 	if got := (decision{it.Verdict, it.Reason, it.Proven}); got != want {
-		t.Errorf("got  %v\nwant %v\nit says: %s", got, want, it.Message())
+		t.Error(Wrong(it, want))
 	}
 	if it.Message() == "" {
 		t.Error("the verdict has no sentence")

@@ -39,7 +39,7 @@ func TestNodesUnknown(t *testing.T) {
 				j := Judged(Observe(UsualPool, other, c.parts, unknown), facts.Policy{UnreachableNodeTimeout: time.Second})
 				it := AllocationOf(t, j, "10.0.0.5")
 				if it.Reason != c.reason || (it.Verdict == judge.Held) != (c.reason == judge.NodesUnknown) {
-					t.Errorf("%v, want %s: %s", RulingOf(it), c.reason, it.Message())
+					t.Error(Wrong(it, c.reason))
 				}
 				if it.Verdict == judge.Held && (it.IsUndetermined() || !it.CanBeOverridden()) {
 					t.Error("it counts as waiting, or a person cannot override it")
@@ -71,7 +71,7 @@ func TestExpectedNodes(t *testing.T) {
 		t.Run(says, func(t *testing.T) {
 			it := AllocationOf(t, Judged(Observe(UsualPool, before, FreshReport("worker-1"), c.now), facts.Policy{}), "10.0.0.5")
 			if it.Reason != c.want {
-				t.Errorf("%v, want %s: %s", RulingOf(it), c.want, it.Message())
+				t.Error(Wrong(it, c.want))
 			}
 		})
 	}
@@ -105,7 +105,7 @@ func TestGuestUnknown(t *testing.T) {
 			}
 			it := AllocationOf(t, Judged(Observe(parts...), facts.Policy{}), "10.0.0.5")
 			if it.Reason != c.want || (it.Verdict == judge.Stale) != (c.want == judge.PodGone) {
-				t.Errorf("%v, want %s: %s", RulingOf(it), c.want, it.Message())
+				t.Error(Wrong(it, c.want))
 			}
 		})
 	}
@@ -139,7 +139,7 @@ func TestUnreadPods(t *testing.T) {
 		t.Run(says, func(t *testing.T) {
 			it := AllocationOf(t, Judged(Observe(UsualPool, nad, Node("worker-1"), c.parts), facts.Policy{}), "10.0.0.5")
 			if it.Reason != c.want {
-				t.Errorf("%v, want %s: %s", RulingOf(it), c.want, it.Message())
+				t.Error(Wrong(it, c.want))
 			}
 		})
 	}
@@ -163,7 +163,7 @@ func TestUnreadPodWithoutItsNode(t *testing.T) {
 			j := Judged(Observe(UsualPool, nad, Node("worker-1"), c.pod, lacksNode), facts.Policy{})
 			it := AllocationOf(t, j, "10.0.0.5")
 			if it.Reason != c.want {
-				t.Errorf("%v, want %s: %s", RulingOf(it), c.want, it.Message())
+				t.Error(Wrong(it, c.want))
 			}
 		})
 	}
@@ -179,7 +179,7 @@ func TestUnreadPods_SeveralUnknownNetworksOfOne(t *testing.T) {
 	o := Observe(UsualPool, broken, dead, Node("worker-2"), own, other, gone)
 	it := AllocationOf(t, Judged(o, facts.Policy{}), "10.0.0.5")
 	if it.Reason != judge.ClaimedByOther {
-		t.Errorf("%v: %s", RulingOf(it), it.Message())
+		t.Error(Wrong(it, judge.ClaimedByOther))
 	}
 }
 
@@ -202,7 +202,7 @@ func TestASliceWithoutItsDefinition(t *testing.T) {
 		t.Run(says, func(t *testing.T) {
 			it := AllocationOf(t, Judged(Observe(lies, c.parts), facts.Policy{}), "10.0.0.5")
 			if it.Verdict != c.want || it.Proven != c.proven {
-				t.Errorf("%v: %s", RulingOf(it), it.Message())
+				t.Error(Wrong(it, c.want))
 			}
 		})
 	}

@@ -134,7 +134,7 @@ func TestALyingAgentEndsNoSandboxWhoseNodeIsSilent(t *testing.T) {
 func expectUnharmed(t *testing.T, rt *rapid.T, parts ...Part) {
 	j := Judged(Observe(parts...), facts.Policy{})
 	if it := AllocationOf(t, j, "10.0.0.5"); it.Verdict == judge.Stale {
-		rt.Fatalf("%v: %s", RulingOf(it), it.Message())
+		rt.Fatal(Wrong(it, "in use or held"))
 	}
 	for _, f := range j.Findings {
 		if f.Repair != nil && f.Repair.Previous != nil {
@@ -280,7 +280,7 @@ func TestPodsAndDefinitionsOfOthersReleaseNothing(t *testing.T) {
 					before := AllocationOf(t, Judged(Observe(cluster), facts.Policy{}), "10.0.0.5")
 					after := AllocationOf(t, Judged(Observe(cluster, intruder(rt), definition(rt)), facts.Policy{}), "10.0.0.5")
 					if before.Verdict != judge.Stale && after.Verdict == judge.Stale || !before.Proven && after.Proven {
-						rt.Fatalf("%v, and with the intruder %v: %s", RulingOf(before), RulingOf(after), after.Message())
+						rt.Fatal(Wrong(after, fmt.Sprint("what it was without the intruder: ", RulingOf(before))))
 					}
 				})
 			})
@@ -353,7 +353,7 @@ func TestATenantChangesNothingForOthers(t *testing.T) {
 						FreshReport("worker-2", Sandbox("box-t", "uid-t", OfPod("tenant"), c.edit)),
 						tenantChange(rt)), facts.Policy{}), "10.0.0.5")
 					if (it.Verdict == judge.Held) != c.held || (it.Verdict == judge.Stale) == c.held {
-						rt.Fatalf("%v: %s", RulingOf(it), it.Message())
+						rt.Fatal(Wrong(it, fmt.Sprint("held: ", c.held)))
 					}
 				})
 			})

@@ -290,7 +290,7 @@ func expectVerdict(t *testing.T, want decision, parts ...Part) {
 	t.Helper()
 	it := AllocationOf(t, Judged(Observe(parts...), facts.Policy{}), "10.0.0.5")
 	if got := (decision{it.Verdict, it.Reason, it.Proven}); got != want {
-		t.Errorf("got  %v\nwant %v\nit says: %s", got, want, it.Message())
+		t.Error(Wrong(it, want))
 	}
 }
 
@@ -298,7 +298,7 @@ func expectVerdict(t *testing.T, want decision, parts ...Part) {
 func expectKept(t *testing.T, parts ...Part) {
 	t.Helper()
 	if it := AllocationOf(t, Judged(Observe(parts...), facts.Policy{}), "10.0.0.5"); it.Verdict == judge.Stale {
-		t.Errorf("%v\nit says: %s", RulingOf(it), it.Message())
+		t.Error(Wrong(it, "in use or held"))
 	}
 }
 

@@ -41,6 +41,17 @@ func RulingOf(it *judge.Item) Ruling {
 	return x
 }
 
+// Wrong says that an item was judged otherwise than wanted: by which row of the table, and which address would be
+// released for that reason.
+func Wrong(it *judge.Item, want any) string {
+	does := "stays"
+	if it.Verdict == judge.Stale {
+		does = "would be RELEASED"
+	}
+	return fmt.Sprintf("%s of %s %s, by row %s: %s\ngot  %v\nwant %v", it.Address(), it.PodRef(), does, it.RuleID(),
+		it.Message(), RulingOf(it), want)
+}
+
 // AllocationOf is the judged allocation with this address; it must be the only one.
 func AllocationOf(t *testing.T, j *findings.Assessment, ip string) *judge.Item {
 	t.Helper()
@@ -93,7 +104,7 @@ func ExpectUnder(t *testing.T, policy facts.Policy, want Ruling, parts ...Part) 
 	t.Helper()
 	it := AllocationOf(t, Judged(Observe(parts...), policy), "10.0.0.5")
 	if got := RulingOf(it); got != want {
-		t.Errorf("got  %v\nwant %v\nit says: %s", got, want, it.Message())
+		t.Error(Wrong(it, want))
 	}
 	if it.Message() == "" {
 		t.Error("the verdict has no sentence: what is not released must say why")
