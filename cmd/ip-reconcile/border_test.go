@@ -113,7 +113,7 @@ func checkBorder(t *testing.T, dir string, args []string) {
 func TestOutput_IsPrintable(t *testing.T) {
 	count, step := 0, 1
 	if testing.Short() {
-		step = 3
+		step = 10
 	}
 	for n := 0; ; n += step {
 		dir := withHostile(t, n, hostile)
@@ -123,7 +123,7 @@ func TestOutput_IsPrintable(t *testing.T) {
 		checkBorder(t, *dir, forms()[count%len(forms())])
 		count++
 	}
-	if count < 100 {
+	if count*step < 300 {
 		t.Errorf("only %d commands were tried", count)
 	}
 	dir := copySample(t)

@@ -112,6 +112,7 @@ func TestComplete_Cluster(t *testing.T) {
 
 // A shell gets nothing, in time, where nothing can be read.
 func TestComplete_NothingOnAnError(t *testing.T) {
+	t.Parallel() // it waits
 	release := make(chan struct{})
 	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		select {

@@ -142,6 +142,7 @@ func TestRelease_AsksOnATerminal(t *testing.T) {
 
 // Without consent nothing is even read: neither a cluster nor a plan.
 func TestWrites_NeedConsentWithoutATerminal(t *testing.T) {
+	t.Parallel() // it waits
 	plan := filepath.Join(t.TempDir(), "plan.json")
 	write(t, plan, fmt.Sprintf(`{"apiVersion": %q, "kind": "Plan", "items": []}`, view.APIVersion))
 	for _, args := range [][]string{{"run"}, {"apply", plan}, {"release", "10.0.0.20"}, {"recover"}} {

@@ -124,6 +124,7 @@ func TestTerminal_Cut(t *testing.T) {
 
 // A cluster that does not answer.
 func TestTerminal_Progress(t *testing.T) {
+	t.Parallel() // it waits
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		select {
 		case <-r.Context().Done():
