@@ -25,6 +25,7 @@ const (
 	ForeignPool          Kind = "ForeignPool"
 	ClaimDiffers         Kind = "ClaimDiffers"
 	GuestAddressFinding  Kind = "GuestAddress"
+	OutsideDefinition    Kind = "OutsideDefinition"
 
 	UnsupportedRangeFinding Kind = "UnsupportedRange"
 )
@@ -33,7 +34,7 @@ const (
 func Kinds() []Kind {
 	return []Kind{Conflict, Unrecorded, Misrecorded, Phantom, GuestAddressFinding, ClaimDiffers, MissingReservation,
 		NotAttached, PendingLeak, UnreadSandbox, ForeignPool, UnsupportedRangeFinding, MalformedFinding,
-		NoFreshReportFinding, NodeNotReady, StatusMismatch}
+		NoFreshReportFinding, NodeNotReady, OutsideDefinition, StatusMismatch}
 }
 
 // KindsOf are the kinds of findings that rest on a source. While it is unknown, there may be more of them.
@@ -42,10 +43,11 @@ func KindsOf(source facts.SourceName) []Kind {
 	case facts.SourceNodes:
 		return []Kind{Misrecorded, PendingLeak, ForeignPool, NoFreshReportFinding, NodeNotReady, GuestAddressFinding}
 	case facts.SourceDefinitions:
-		return []Kind{Conflict, Unrecorded, Misrecorded, MissingReservation, NotAttached, MalformedFinding, StatusMismatch}
+		return []Kind{Conflict, Unrecorded, Misrecorded, MissingReservation, NotAttached, MalformedFinding,
+			OutsideDefinition, StatusMismatch}
 	case facts.SourceReports, facts.SourceLeases:
 		return []Kind{Conflict, Unrecorded, Misrecorded, Phantom, NotAttached, PendingLeak, UnreadSandbox, ForeignPool,
-			StatusMismatch, GuestAddressFinding}
+			OutsideDefinition, StatusMismatch, GuestAddressFinding}
 	case facts.SourceReservations:
 		return []Kind{MissingReservation}
 	case facts.SourceClaims:

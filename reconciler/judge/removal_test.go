@@ -86,11 +86,13 @@ func exceptions() []exception {
 			func(h *harm) bool {
 				return isOf(h, facts.SourceDefinitions, "object", "configuration") && h.finding.Kind == findings.Conflict
 			}},
-		{"Without its definition missing and wrong allocations and reservations of a network are not found.",
+		{"Without its definition missing and wrong allocations and reservations of a network are not found, and none " +
+			"outside of it.",
 			nil,
 			func(h *harm) bool {
 				return isOf(h, facts.SourceDefinitions, "object", "configuration") && slices.Contains([]findings.Kind{
-					findings.Unrecorded, findings.Misrecorded, findings.MissingReservation}, h.finding.Kind)
+					findings.Unrecorded, findings.Misrecorded, findings.MissingReservation,
+					findings.OutsideDefinition}, h.finding.Kind)
 			}},
 		{"A sandbox whose network may exist, for all that is known, keeps its allocation, which then is neither wrong nor " +
 			"in use for certain.",

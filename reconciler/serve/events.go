@@ -77,7 +77,7 @@ func (e *Events) finding(f findings.Finding, pools []*ippool.Pool) {
 		on = &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: f.Node, UID: types.UID(f.Node)} // as kubelet's
 	}
 	level := corev1.EventTypeWarning
-	if f.Kind == findings.StatusMismatch { // information only
+	if f.Kind == findings.StatusMismatch || f.Kind == findings.OutsideDefinition { // information only
 		level = corev1.EventTypeNormal
 	}
 	e.Event(on, level, string(f.Kind), f.Message)

@@ -60,7 +60,8 @@ func TestEvents_TypesOfFindings(t *testing.T) {
 	for _, kind := range findings.Kinds() {
 		recorder := &subjects{}
 		(&Events{EventRecorder: recorder, Self: &corev1.ObjectReference{}}).finding(findings.Finding{Kind: kind}, nil)
-		if isWarning := recorder.types[0] == corev1.EventTypeWarning; isWarning == (kind == findings.StatusMismatch) {
+		isInformation := kind == findings.StatusMismatch || kind == findings.OutsideDefinition
+		if isWarning := recorder.types[0] == corev1.EventTypeWarning; isWarning == isInformation {
 			t.Errorf("an Event of %s has type %s", kind, recorder.types[0])
 		}
 	}
