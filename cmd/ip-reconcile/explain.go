@@ -49,8 +49,12 @@ Without it the commands have CONTEXT_OF_THAT_CLUSTER in its place.
 With -f explain prints for each address of a file, one on each line, whether it is Free,
 for example to import machines that keep their addresses. Else it is InUse, Held, Stale,
 Reserved, Excluded by the definitions, of a definition that has NoPool there yet,
-OutsideEveryPool, or Unknown without definitions.
-An address is InUse, too, if only a pod or a Node has it, for example by static IPAM.
+OutsideEveryPool, or Unknown without definitions. An address in several pools has a row for
+each: it may be Free in one of them. The row has the pod of the allocation and of the
+reservation, and the pods, guests and Nodes that carry the address.
+An address is InUse, too, if only a pod, guest or Node has it, for example by static IPAM.
+All addresses of a file are answered by one read of the cluster. -o csv prints the columns
+address, state, pool, pod, reserved_by and carried_by.
 
 Exit code 0: something is recorded or known; 1: nothing is; 2: the cluster could not be
 read. With -f, 0: all are Free; 1: one is not.
@@ -61,7 +65,8 @@ read. With -f, 0: all are Free; 1: one is not.
   ip-reconcile explain node/worker-1
   ip-reconcile explain pool/10.0.0.0-24
   ip-reconcile explain 2001:db8::7 --snapshot ./must-gather
-  echo 10.0.0.9 | ip-reconcile explain -f -`,
+  echo 10.0.0.9 | ip-reconcile explain -f -
+  ip-reconcile explain -f addresses.txt -o csv`,
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
 			case file != "" && len(args) == 0:
@@ -161,6 +166,7 @@ func (o *options) explainWords(ctx context.Context, args []string) error {
 }
 
 func (o *options) explainFile(ctx context.Context, file string) error {
+	o.hasCSV = true
 	read := os.ReadFile
 	if file == "-" {
 		read = func(string) ([]byte, error) { return io.ReadAll(os.Stdin) }
@@ -192,7 +198,7 @@ func (o *options) explainFile(ctx context.Context, file string) error {
 	}
 	d := explain.NewAddressReport(j, asked)
 	return o.print(ctx, answer{
-		document: d, notes: d.Notes, names: d.Free, isUnresolved: len(d.Free()) < len(d.Addresses),
+		document: d, notes: d.Notes, names: d.Free, isUnresolved: len(d.Free()) < len(d.Addresses), csv: d.CSV,
 		screen: func(s *screen.Screen) { s.Addresses(d) },
 	})
 }

@@ -81,6 +81,9 @@ func TestExplain_AddressesOfAFile(t *testing.T) {
 		"10.0.0.200\n10.0.0.201": {0, "10.0.0.200\n10.0.0.201\n", "", "-o=name"},
 		"10.0.0.200\n10.0.0.20\n": {1, "10.0.0.200/Free 10.0.0.20/Stale ", "",
 			"-o=jsonpath={range .addresses[*]}{.ip}/{.state} {end}"},
+		"10.0.0.20\n10.0.0.200": {1, "address,state,pool,pod,reserved_by,carried_by\n" +
+			"10.0.0.20,Stale,kube-system/10.0.0.0-24,default/db-0,default/db-0,\n" +
+			"10.0.0.200,Free,kube-system/10.0.0.0-24,,,\n", "", "-o=csv"},
 		" \n":                   {2, "", "addresses.txt: no addresses in the file", "-o=name"},
 		"10.0.0.1\n10.0.0.0/24": {2, "", `addresses.txt:2: "10.0.0.0/24": must be an IP address`, "-o=name"},
 	} {

@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -14,6 +16,7 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
@@ -24,6 +27,7 @@ type printing struct {
 	output    string
 	noHeaders bool
 	path      *jsonpath.JSONPath // of -o jsonpath=...
+	hasCSV    bool               // the command prints -o csv, too
 }
 
 const jsonPathPrefix = "jsonpath="
@@ -45,6 +49,10 @@ func (p *printing) check(given *pflag.FlagSet) error {
 		}
 	case p.output == "jsonpath":
 		return fmt.Errorf("--output jsonpath: needs a template, for example -o jsonpath='{.summary.stale}'")
+	case p.output == "csv" && p.hasCSV:
+		return nil
+	case p.output == "csv":
+		return errors.New("--output csv: only explain -f prints it")
 	case !slices.Contains(outputs(), p.output):
 		return fmt.Errorf("--output %q: must be table, wide, json, yaml, name or jsonpath=TEMPLATE", p.output)
 	}
@@ -61,6 +69,7 @@ type answer struct {
 	notes    []string
 	names    func() []string
 	screen   func(*screen.Screen)
+	csv      func() [][]string // nil for a command without -o csv
 
 	isUnresolved bool // something needs attention
 }
@@ -103,6 +112,9 @@ func (o *options) render(ctx context.Context, a answer) (write func(io.Writer) e
 			fmt.Fprintln(&text, view.Clean(name))
 		}
 		return writeText(text.Bytes()), nil
+	case o.output == "csv":
+		text, err := o.renderCSV(a.csv())
+		return writeText(text), err
 	}
 	judged := o.cluster
 	if o.clusterUID != nil {
@@ -127,6 +139,22 @@ func writeText(text []byte) func(io.Writer) error {
 		_, err := w.Write(text)
 		return err
 	}
+}
+
+// renderCSV writes rows, of which the first has the names of the columns.
+func (p *printing) renderCSV(rows [][]string) ([]byte, error) {
+	if p.noHeaders {
+		rows = rows[1:]
+	}
+	var text bytes.Buffer
+	w := csv.NewWriter(&text)
+	for _, row := range rows {
+		if err := w.Write(lists.Map(row, view.Clean)); err != nil {
+			return nil, err
+		}
+	}
+	w.Flush()
+	return text.Bytes(), w.Error()
 }
 
 // renderScreen renders an answer for a display. Long lists are cut on a terminal, unless a flag asks for all or for a

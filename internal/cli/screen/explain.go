@@ -288,7 +288,15 @@ func (s *Screen) Addresses(d *view.AddressReport) {
 		s.Text("Note: ", unknown.Why+"; "+unknown.Costs)
 	}
 	row := func(a view.AddressState) []string {
-		return []string{a.IP, a.State, a.Pool, cmp.Or(a.PodRef, strings.Join(a.CarriedBy, ", "))}
+		return []string{a.IP, a.State, a.Pool, podOrCarrier(a)}
 	}
 	s.Table([]string{"ADDRESS", "STATE", "POOL", "POD OR NODE"}, lists.Map(d.Addresses, row), nil)
+}
+
+// podOrCarrier is who has an address: the pod of the allocation, or what carries it, or the pod of the reservation.
+func podOrCarrier(a view.AddressState) string {
+	if by := cmp.Or(a.PodRef, strings.Join(a.CarriedBy, ", ")); by != "" || a.ReservedBy == "" {
+		return by
+	}
+	return "reserved for " + a.ReservedBy
 }

@@ -1,8 +1,8 @@
 package view
 
 import (
-	"cmp"
 	"net/netip"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -11,6 +11,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
 // ExplainReport is the document of explain: the parts of check that are about the subject, the evidence and the
@@ -300,18 +301,22 @@ type AddressState struct {
 	State  string `json:"state"`
 	Pool   string `json:"pool,omitempty"`
 	PodRef string `json:"podRef,omitempty"`
-	// CarriedBy are pods and Nodes with the address, as explain takes them, whatever assigned it. At most 20 are listed.
+	// ReservedBy is the pod of the address's reservation in the network of the pool; absent for none.
+	ReservedBy string `json:"reservedBy,omitempty"`
+	// CarriedBy are what has the address, whatever assigned it: pods and Nodes as explain takes them, and guests as
+	// vmi/NAMESPACE/NAME, unless the pod of the guest has the address, too. At most 20 are listed.
 	CarriedBy []string `json:"carriedBy,omitempty"`
 }
 
-// Carrier is a pod or Node that has an address by its object, whatever assigned it.
+// Carrier is a pod, a guest or a Node that has an address by its object, whatever assigned it.
 type Carrier struct {
-	// Kind is Pod or Node.
+	// Kind is Pod, Guest or Node.
 	Kind string `json:"kind" text:"-"`
 	Name string `json:"name"`
-	// Node is the node of the pod, or the Node.
+	// Node is the node of the pod, or the Node; "" for a guest.
 	Node string `json:"node"`
-	// Network and Interface are those of the pod's network-status; absent for an address of its podIPs.
+	// Network and Interface are those of the pod's network-status or the guest's status; absent for an address of its
+	// podIPs.
 	Network   string `json:"network,omitempty"`
 	Interface string `json:"interface,omitempty"`
 }
@@ -343,17 +348,17 @@ type ConflictCarrier struct {
 	Recorded bool `json:"recorded"`
 }
 
-// String returns the carrier as explain takes it.
-func (c Carrier) String() string {
-	if c.Kind == "Node" {
-		return "node/" + c.Name
-	}
-	return c.Name
-}
+// String returns the carrier as in the carriedBy of an AddressState.
+func (c Carrier) String() string { return usage.Carrier{Kind: c.Kind, Name: c.Name}.String() }
 
-// Compare orders carriers by kind, name and interface.
-func (c *Carrier) Compare(d *Carrier) int {
-	return cmp.Or(cmp.Compare(c.Kind, d.Kind), cmp.Compare(c.Name, d.Name), cmp.Compare(c.Interface, d.Interface))
+// CSV returns a row for each address, after one with the names of the columns. Several carriers are separated by
+// spaces.
+func (d *AddressReport) CSV() [][]string {
+	rows := [][]string{{"address", "state", "pool", "pod", "reserved_by", "carried_by"}}
+	for _, a := range d.Addresses {
+		rows = append(rows, []string{a.IP, a.State, a.Pool, a.PodRef, a.ReservedBy, strings.Join(a.CarriedBy, " ")})
+	}
+	return rows
 }
 
 // AddressRun is a range of addresses of a pool that have the same state.

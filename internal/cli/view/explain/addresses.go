@@ -7,6 +7,7 @@ import (
 	"go4.org/netipx"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
@@ -22,7 +23,11 @@ func NewAddressReport(j *findings.Assessment, asked []netip.Addr) *view.AddressR
 // a pod or Node has is not Free, whatever assigned it.
 func addresses(j *findings.Assessment, pools *usage.Pools, asked []netip.Addr) (rows []view.AddressState) {
 	runs := map[*usage.Pool][]view.AddressRun{}
-	carriers := carriersOf(j.Observation, asked...)
+	isAsked := make(map[netip.Addr]bool, len(asked))
+	for _, addr := range asked {
+		isAsked[addr] = true
+	}
+	carriers := usage.CarriersOf(j.Observation, func(addr netip.Addr) bool { return isAsked[addr] })
 	for _, addr := range asked {
 		outside := true
 		for _, p := range pools.All {
@@ -41,7 +46,7 @@ func addresses(j *findings.Assessment, pools *usage.Pools, asked []netip.Addr) (
 			}
 			run := runs[p][i]
 			row := view.AddressState{IP: addr.String(), State: run.State, Pool: p.Ref(), PodRef: run.PodRef}
-			row.CarriedBy = in(p, carriers[addr])
+			row.CarriedBy, row.ReservedBy = in(p, carriers[addr]), reservedBy(j.Facts(), p, addr)
 			mayBeFree := row.State == "Free" || row.State == "Unknown" && p.Unknown == ""
 			if mayBeFree && len(row.CarriedBy) > 0 {
 				row.State = "InUse"
@@ -54,6 +59,34 @@ func addresses(j *findings.Assessment, pools *usage.Pools, asked []netip.Addr) (
 		}
 	}
 	return rows
+}
+
+// maxCarriers is how many carriers of one address are listed.
+const maxCarriers = 20
+
+// in returns the carriers that may have the address on a pool's network; nil stands for no pool.
+func in(p *usage.Pool, all []usage.Carrier) (names []string) {
+	for _, c := range all {
+		mayBeOn := p == nil || c.MayBeOn(p)
+		if name := c.String(); mayBeOn && len(names) < maxCarriers && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// reservedBy is the podref of the reservation of an address in the network of a pool, "" for none.
+func reservedBy(f *facts.Facts, p *usage.Pool, addr netip.Addr) string {
+	networks := p.Pool.Networks(f.NodeNames())
+	if len(p.Definitions) > 0 {
+		networks = []string{p.Definitions[0].Network.Name} // the same for all definitions
+	}
+	for _, name := range networks {
+		if r := f.ReservationNamed(p.Namespace, ippool.ReservationName(name, addr)); r != nil {
+			return r.PodRef
+		}
+	}
+	return ""
 }
 
 // stateOfOutside is the state of an address that no pool has in its range. An ADD creates a pool of a definition, or of

@@ -81,9 +81,11 @@ func NewReport(q Question) *view.ExplainReport {
 		d.Restore = view.NewRestoreRow(r)
 	}
 	if s := q.Subject; s.Kind == Address {
-		for _, c := range carriersOf(a.Observation, s.Address)[s.Address] {
+		isAsked := func(addr netip.Addr) bool { return addr == s.Address }
+		for _, c := range usage.CarriersOf(a.Observation, isAsked)[s.Address] {
 			if len(d.Carriers) < maxCarriers && !a.denies(c, s.Address) {
-				d.Carriers = append(d.Carriers, c.Carrier)
+				d.Carriers = append(d.Carriers, view.Carrier{Kind: c.Kind, Name: c.Name, Node: c.Node, Network: c.Network,
+					Interface: c.Interface})
 			}
 		}
 	}
@@ -94,9 +96,9 @@ func NewReport(q Question) *view.ExplainReport {
 
 // denies reports whether a fresh report shows that a carrier does not have an address that its network-status names. A
 // report has the addresses of whereabouts only.
-func (a *answer) denies(c carrier, addr netip.Addr) bool {
+func (a *answer) denies(c usage.Carrier, addr netip.Addr) bool {
 	pod := a.Observation.Pods[nameOf(c.Name)]
-	return c.definition != nil && pod != nil && a.whole.Facts().Denies(pod, addr)
+	return c.Kind == usage.PodCarrier && c.Definition != nil && pod != nil && a.whole.Facts().Denies(pod, addr)
 }
 
 func (a *answer) found() bool {
