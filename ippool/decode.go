@@ -89,6 +89,7 @@ func objectOf(u *unstructured.Unstructured) *object {
 	fields, _ := u.Object["metadata"].(map[string]any)
 	o.CreationTimestamp, _ = fields["creationTimestamp"].(string)
 	o.DeletionTimestamp, _ = fields["deletionTimestamp"].(string)
+	o.HasFinalizers = len(u.GetFinalizers()) > 0
 	return o
 }
 

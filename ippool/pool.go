@@ -69,6 +69,8 @@ type Pool struct {
 	Problem              string
 	Unsupported          string `json:"-"` // see Range.Unsupported
 	NoMap                bool   // spec.allocations is missing: an entry cannot be added by its key
+	HasFinalizers        bool   `json:"-"` // a delete would not end it at once
+	IsDeleting           bool   `json:"-"` // it exists until its finalizers are removed
 
 	unsliced bool // the pool is not the slice of a node, whatever its name is
 }
@@ -152,6 +154,7 @@ func newObject(kind, namespace, name string, spec map[string]any) *unstructured.
 func (p *Pool) read(o *object) {
 	p.NamespacedName, p.UID, p.ResourceVersion = o.name(), o.UID, o.ResourceVersion
 	p.Paused, p.NoUsageAlerts = Pauses(o.Annotations), isSet(o.Annotations, NoUsageAlertsAnnotation)
+	p.HasFinalizers, p.IsDeleting = o.HasFinalizers, o.DeletionTimestamp != ""
 	rangeText, _ := o.Spec["range"].(string)
 	p.RangeText = intern(rangeText)
 	entries, isMap := o.Spec["allocations"].(map[string]any)

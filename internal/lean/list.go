@@ -168,6 +168,7 @@ type Metadata struct {
 	Remaining                            int64 // of a list, remainingItemCount: how many objects are not in it
 	CreationTimestamp, DeletionTimestamp string
 	Annotations                          map[string]string
+	HasFinalizers                        bool // the object has a finalizer, so that a delete does not end it at once
 }
 
 // Read reads one value, and its annotations if they are needed.
@@ -190,6 +191,8 @@ func (m *Metadata) Read(r *Reader, needsAnnotations bool) {
 			m.CreationTimestamp = r.Text()
 		case "deletionTimestamp":
 			m.DeletionTimestamp = r.Text()
+		case "finalizers":
+			r.Array(func() { m.HasFinalizers = true })
 		case "annotations":
 			if needsAnnotations {
 				m.Annotations = map[string]string{}
