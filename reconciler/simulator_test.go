@@ -323,6 +323,28 @@ func (s *session) CreateReservation(ctx context.Context, r *ippool.Reservation) 
 	return s.createReservation(ctx, r)
 }
 
+// DeletePool makes the request of a real cluster.
+func (s *session) DeletePool(ctx context.Context, r *ippool.Removal) error {
+	at := r.Pool()
+	s.writing(ctx, "deletepool "+at.Name)
+	done, err := s.call(ctx, "deletepool", at.Name)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	uid, version := r.Version()
+	options, err := json.Marshal(metav1.DeleteOptions{Preconditions: &metav1.Preconditions{
+		UID: (*types.UID)(&uid), ResourceVersion: &version}})
+	if err != nil {
+		return err
+	}
+	if s.pool(at.Name) != nil {
+		err = s.send(http.MethodDelete, fakeapi.At(fakeapi.Pools, at.Namespace, at.Name), options)
+	}
+	return cmp.Or(err, done())
+}
+
 // Recreate makes the requests of a real cluster.
 func (s *simulator) Recreate(ctx context.Context, r *ippool.Reservation, timeout time.Duration) error {
 	create := func() error {

@@ -9,7 +9,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 )
 
-// Change is one thing that a pass writes: a Release or a Repair. The executor takes it through these states until it is
+// Change is one thing that a pass writes: a Release, a Repair or a Retirement. The executor takes it through these states until it is
 // Done or GivenUp. A write that fails leaves it in one of them. Then it is in the backlog until the next hold, whose
 // second check goes on there:
 //
@@ -75,6 +75,7 @@ type Steps struct {
 	Add       *ippool.NewEntry    // to the pool; nil for none
 	Replace   *ippool.Reservation // deleted before Create; nil for none
 	Create    *ippool.Reservation // nil for none
+	Retire    *ippool.Removal     // the pool that is deleted, after all else; nil for none
 }
 
 // Step is one write of a change: the delete of a reservation, or else the last one, which completes the change.

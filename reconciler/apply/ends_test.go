@@ -81,6 +81,7 @@ func (s session) PatchPool(context.Context, *ippool.Pool, []byte) (string, error
 }
 func (s session) DeleteReservation(context.Context, *ippool.Reservation) error { return s.answer() }
 func (s session) CreateReservation(context.Context, *ippool.Reservation) error { return s.answer() }
+func (s session) DeletePool(context.Context, *ippool.Removal) error            { return s.answer() }
 func (s session) CreatePool(context.Context, *ippool.Pool, []ippool.NewEntry) (string, error) {
 	return "2", s.answer()
 }

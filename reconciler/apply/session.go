@@ -1,5 +1,5 @@
-// Package apply writes changes of pools and reservations. What comes in are releases and repairs that were planned, and
-// rules that judge them again. Under whereabouts' Leases each change has its second check, and is written. What goes
+// Package apply writes changes of pools and reservations. What comes in are releases, repairs and retirements that were
+// planned, and rules that judge them again. Under whereabouts' Leases each change has its second check, and is written. What goes
 // out, to the rules, is how each one ends. Only a Session can write, and only a hold of the Leases makes one.
 //
 // Read change.go, backlog.go, executor.go and write.go, in that order.
@@ -36,6 +36,9 @@ type Session interface {
 	CreatePool(ctx context.Context, p *ippool.Pool, entries []ippool.NewEntry) (resourceVersion string, err error)
 	// CreateReservation creates the reservation as a new object. An existing name is ErrConflict.
 	CreateReservation(ctx context.Context, r *ippool.Reservation) error
+	// DeletePool deletes this very version of an empty pool, by UID and resourceVersion. A missing one is no error. It is
+	// sent only by a process that a person asked to retire this pool.
+	DeletePool(ctx context.Context, r *ippool.Removal) error
 }
 
 // Leases are whereabouts' Leases, and the only way to a Session.

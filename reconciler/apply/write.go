@@ -20,8 +20,8 @@ const (
 	parallelPools  = 2  // how many pools are written at once: a large one takes most of a core of the API server
 )
 
-// write deletes the reservations of allocations, patches pools, and creates reservations. A write that fails ends its
-// change for this hold. write returns the changes that follow those that are done.
+// write deletes the reservations of allocations, patches pools, deletes the pools that are retired, and creates
+// reservations. A write that fails ends its change for this hold. write returns the changes that follow those that are done.
 func (e *executor[C]) write(ctx context.Context, h *hold, changes []C) (followUps []C) {
 	for _, c := range changes {
 		c.soFar().err = nil
@@ -31,6 +31,7 @@ func (e *executor[C]) write(ctx context.Context, h *hold, changes []C) (followUp
 	}
 	e.deleteReservations(ctx, h, changes, written)
 	e.patchPools(ctx, h, changes, written)
+	e.retirePools(ctx, h, changes, written)
 	e.Reader.Wrote(written)
 	for _, c := range changes {
 		if c.soFar().state == Done {

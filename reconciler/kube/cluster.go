@@ -19,6 +19,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	typedcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
@@ -66,6 +67,7 @@ type Cluster struct {
 	isPodGetForbidden atomic.Bool                      // so pods are listed by name
 	lastDate          atomic.Pointer[serverDate]       // the Date of its last answer that has one; nil before
 	fence             *Fence
+	retirable         map[types.NamespacedName]bool // see AllowRetirement
 
 	mu           sync.Mutex
 	failing      failing

@@ -55,6 +55,9 @@ func (s *session) IsOpen() bool { return !s.hasEnded.Load() && s.held.Err() == n
 
 // maySend reports whether a request of the session may be sent now. A create may be late, since it completes a change.
 func (s *session) maySend(r *http.Request) bool {
+	if deletesPool(r) && !s.c.mayRetire(r) {
+		return false
+	}
 	return s.IsOpen() || r.Method == http.MethodPost && !s.hasEnded.Load()
 }
 
