@@ -76,6 +76,21 @@ func (a *Assessment) Unrecorded() map[string][]netip.Addr {
 	return byPool
 }
 
+// FindingsOn are the findings about a pool, with those that stand for others that are not listed and of which one is
+// about it.
+func (a *Assessment) FindingsOn(pool string) []Finding {
+	unlisted := map[Kind]bool{}
+	for _, p := range a.unlisted {
+		unlisted[p.kind] = unlisted[p.kind] || slices.Contains(strings.Split(p.pool, ","), pool)
+	}
+	return slices.DeleteFunc(slices.Clone(a.Findings), func(f Finding) bool {
+		if f.IsRest() {
+			return !unlisted[f.Kind]
+		}
+		return !slices.Contains(strings.Split(f.Pool, ","), pool)
+	})
+}
+
 // HasFindingOn reports whether any finding is about a pool, listed or not.
 func (a *Assessment) HasFindingOn(pool string) bool {
 	names := func(pools string) bool { return slices.Contains(strings.Split(pools, ","), pool) }

@@ -71,7 +71,7 @@ func findings(j *judge.Judgement) ([]Finding, []findingPlace) {
 	}
 	found.add(slices.Concat(x.phantoms(), x.nodesNotReady(items), x.unreadFindings(items), x.malformed(items),
 		x.unsupportedRanges(), x.unknownDefinitions(), x.notAttached(), pendingLeaks(items), x.foreignPools(items),
-		x.machineFindings(items), x.outsideDefinitions(items))...)
+		x.machineFindings(items), x.outsideDefinitions(items), x.slicesWithoutNode())...)
 	found.add(x.nodesWithoutReport(items, found.silent)...)
 	return found.finish()
 }

@@ -26,6 +26,7 @@ const (
 	ClaimDiffers         Kind = "ClaimDiffers"
 	GuestAddressFinding  Kind = "GuestAddress"
 	OutsideDefinition    Kind = "OutsideDefinition"
+	SliceWithoutNode     Kind = "SliceWithoutNode"
 
 	UnsupportedRangeFinding Kind = "UnsupportedRange"
 )
@@ -34,20 +35,21 @@ const (
 func Kinds() []Kind {
 	return []Kind{Conflict, Unrecorded, Misrecorded, Phantom, GuestAddressFinding, ClaimDiffers, MissingReservation,
 		NotAttached, PendingLeak, UnreadSandbox, ForeignPool, UnsupportedRangeFinding, MalformedFinding,
-		NoFreshReportFinding, NodeNotReady, OutsideDefinition, StatusMismatch}
+		NoFreshReportFinding, NodeNotReady, OutsideDefinition, SliceWithoutNode, StatusMismatch}
 }
 
 // KindsOf are the kinds of findings that rest on a source. While it is unknown, there may be more of them.
 func KindsOf(source facts.SourceName) []Kind {
 	switch source {
 	case facts.SourceNodes:
-		return []Kind{Misrecorded, PendingLeak, ForeignPool, NoFreshReportFinding, NodeNotReady, GuestAddressFinding}
+		return []Kind{Misrecorded, PendingLeak, ForeignPool, NoFreshReportFinding, NodeNotReady, GuestAddressFinding,
+			SliceWithoutNode}
 	case facts.SourceDefinitions:
 		return []Kind{Conflict, Unrecorded, Misrecorded, MissingReservation, NotAttached, MalformedFinding,
-			OutsideDefinition, StatusMismatch}
+			OutsideDefinition, SliceWithoutNode, StatusMismatch}
 	case facts.SourceReports, facts.SourceLeases:
 		return []Kind{Conflict, Unrecorded, Misrecorded, Phantom, NotAttached, PendingLeak, UnreadSandbox, ForeignPool,
-			OutsideDefinition, StatusMismatch, GuestAddressFinding}
+			OutsideDefinition, StatusMismatch, GuestAddressFinding, SliceWithoutNode}
 	case facts.SourceReservations:
 		return []Kind{MissingReservation}
 	case facts.SourceClaims:

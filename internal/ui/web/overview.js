@@ -99,7 +99,8 @@ function attention(status, pools, check, conflicts) {
 // severity orders kinds of findings: those by which two pods get an address come first.
 function severity(kind) {
   const at = ["Unrecorded", "Misrecorded", "Phantom", "GuestAddress", "ClaimDiffers", "MissingReservation", "NotAttached",
-    "PendingLeak", "UnreadSandbox", "ForeignPool", "UnsupportedRange", "OutsideDefinition"].indexOf(kind);
+    "PendingLeak", "UnreadSandbox", "ForeignPool", "UnsupportedRange", "OutsideDefinition",
+    "SliceWithoutNode"].indexOf(kind);
   return at < 0 ? 100 : at;
 }
 

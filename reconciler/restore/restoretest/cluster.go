@@ -33,7 +33,7 @@ type Cluster struct {
 	IsBusy                 bool                // others hold the Leases
 	Age                    time.Duration       // of the fence when it is raised
 	IsEndedByPeer          bool
-	FullPasses             int    // that the Guard has requested
+	FullPasses             int // that the Guard has requested
 	Events                 []restore.Event
 }
 
