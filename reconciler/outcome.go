@@ -45,7 +45,23 @@ type PauseChanged struct {
 	HasEnded bool
 }
 
+// Retired is the delete of an empty pool.
+type Retired struct {
+	Time    time.Time
+	Pool    *ippool.Pool // as it was deleted
+	Because string
+}
+
+// Kept is a pool that a person asked to retire and that is not deleted.
+type Kept struct {
+	Time   time.Time
+	Pool   *ippool.Pool
+	Detail string // a sentence
+}
+
 func (Released) isOutcome()     {}
+func (Retired) isOutcome()      {}
+func (Kept) isOutcome()         {}
 func (Repaired) isOutcome()     {}
 func (Declined) isOutcome()     {}
 func (PauseChanged) isOutcome() {}

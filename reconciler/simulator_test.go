@@ -192,7 +192,7 @@ func (s *simulator) Relist(ctx context.Context, before *facts.Observation) (*fac
 	}
 	s.mu.Lock()
 	o := *before
-	o.Pools = nil
+	o.Pools, o.NADs = nil, facts.Complete(maps.Clone(s.nads), "")
 	s.surroundings(&o)
 	o.Now = o.Now.Add(-s.behind)
 	s.mu.Unlock()

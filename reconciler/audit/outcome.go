@@ -21,6 +21,12 @@ func Of(o reconciler.Outcome) Record {
 			r.Message = o.Gate.Detail
 		}
 		return r
+	case reconciler.Retired:
+		return Record{What: Retired, Time: o.Time.UTC(), Pool: o.Pool.Ref(), Because: o.Because,
+			Message: fmt.Sprintf("pool %s of the range %s was empty, and is deleted (UID %s)", o.Pool.Ref(), o.Pool.RangeText,
+				o.Pool.UID)}
+	case reconciler.Kept:
+		return Record{What: Refused, Time: o.Time.UTC(), Pool: o.Pool.Ref(), Message: "not retired: " + o.Detail}
 	case reconciler.PauseChanged:
 		r := Record{What: Paused, Time: o.Time.UTC(), Pool: o.Pool, Message: o.Detail}
 		if o.HasEnded {

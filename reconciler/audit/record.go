@@ -17,7 +17,8 @@ type What string
 const (
 	Released   What = "Released"   // an allocation with its reservations, or a reservation without an allocation
 	Overridden What = "Overridden" // a release that rests on what a person asserts
-	Refused    What = "Refused"    // a release that a person asked for
+	Refused    What = "Refused"    // a release, or the retirement of a pool, that a person asked for
+	Retired    What = "Retired"    // an empty pool that was deleted
 	Repaired   What = "Repaired"   // an allocation or a reservation that was written because of a finding
 	Paused     What = "Paused"     // a pause, when a process first detects it
 	Resumed    What = "Resumed"    // the end of that pause
