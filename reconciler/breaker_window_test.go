@@ -163,7 +163,7 @@ func TestBreaker_StateIsReadOnly(t *testing.T) {
 			t.Helper()
 			j, err := r.Check(t.Context())
 			same(t, "error", err, nil)
-			state, err := r.Breaker(t.Context(), j)
+			state, err := r.Breaker(t.Context(), j.Assessment)
 			same(t, "error", err, nil)
 			return state
 		}

@@ -22,7 +22,7 @@ func (p *process) forecast(after time.Duration, parts ...Part) *plan.Plan {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	return p.Plan(p.t.Context(), j)
+	return p.Plan(p.t.Context(), j.Assessment)
 }
 
 func paused(o *Observed)     { o.Paused = true }

@@ -59,8 +59,8 @@ const (
 
 const timeOfDay = "15:04:05 UTC" // a layout
 
-// Check observes and judges once.
-func (r *Reconciler) Check(ctx context.Context) (*findings.Assessment, error) {
+// Check observes and judges once. The result has done nothing.
+func (r *Reconciler) Check(ctx context.Context) (*Result, error) {
 	r.progress("Reading the cluster")
 	fenced, known := r.fencedSince(), r.Process.Known
 	if !known.IsRead() { // what is read then is read since
@@ -95,9 +95,8 @@ func (r *Reconciler) Check(ctx context.Context) (*findings.Assessment, error) {
 	a := findings.Assess(judge.Judge(facts.New(o, known, r.Options.JudgePolicy()), known, r.Options.Overrides))
 	known = known.After(a.Judgement)
 	r.Process.Known = known
-	a.Restore, a.Recheck = known.Status(a.Judgement), plan.EarliestNonZero(a.Recheck, known.NextTimeout(o.Now))
 	r.Process.repairCounts = r.Process.repairCounts.LastHour(o.Now)
-	return a, nil
+	return &Result{Assessment: a, Restore: known.Status(a.Judgement), Recheck: known.NextTimeout(o.Now)}, nil
 }
 
 func (r *Reconciler) fencedSince() time.Time {
@@ -192,18 +191,17 @@ func (r *Reconciler) passes(
 // items that it accepts are released. The time is when the next item is confirmed; zero for none.
 func (r *Reconciler) Pass(ctx context.Context, ready func(*judge.Item) bool) (*Result, time.Time, error) {
 	began := r.Clock.Now()
-	j, err := r.Check(ctx)
+	out, err := r.Check(ctx)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	took := r.Clock.Since(began)
+	j := out.Assessment
+	out.CheckDuration = r.Clock.Since(began)
 	r.saveRestore(ctx, j.Observation.Now)
 	p, done, attempts := r.releasePlanned(ctx, j, ready)
-	out := &Result{
-		Assessment: j, CommonGates: p.CommonGates, Released: done.released, Delays: done.delays,
-		Refused: uniqueRefused(slices.Concat(done.refused, p.Refused)), Oldest: r.Process.Known.OldestStale(),
-		Attempts: attempts, CheckDuration: took,
-	}
+	out.CommonGates, out.Refused = p.CommonGates, uniqueRefused(slices.Concat(done.refused, p.Refused))
+	out.Released, out.Delays, out.Attempts = done.released, done.delays, attempts
+	out.Oldest = r.Process.Known.OldestStale()
 	until := p.Until
 	switch {
 	case r.Options.Repair && r.Options.DryRun:

@@ -20,24 +20,25 @@ const recoverEvery = 2 * time.Second // the pause of Recover behind a fence, whe
 func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 	var late []string // the nodes that have not reported since the fence stands
 	return r.passes(ctx, func() (out *Result, next time.Time, atMost time.Duration, err error) {
-		j, err := r.Check(ctx)
-		if err == nil && (j.WithoutAgents || j.Observation.Static && len(j.Observation.Reports.Or(nil)) == 0) {
+		out, err = r.Check(ctx)
+		if err == nil && (out.WithoutAgents || out.Observation.Static && len(out.Observation.Reports.Or(nil)) == 0) {
 			err = errNoReports
 		}
 		if err != nil {
 			return nil, time.Time{}, 0, err
 		}
 		if r.Options.DryRun {
-			p := r.planRepairs(j)
-			return &Result{Assessment: j, ToRepair: p.Total, Unrepaired: p.Refused}, time.Time{}, 0, nil
+			p := r.planRepairs(out.Assessment)
+			out.ToRepair, out.Unrepaired = p.Total, p.Refused
+			return out, time.Time{}, 0, nil
 		}
-		done := r.repair(ctx, j)
-		out = &Result{Assessment: j, Repaired: done.repaired, Unrepaired: done.unrepaired, ToRepair: done.remaining}
+		done := r.repair(ctx, out.Assessment)
+		out.Repaired, out.Unrepaired, out.ToRepair = done.repaired, done.unrepaired, done.remaining
 		next, atMost, late = done.next, recheckEvery, nil
-		if fenced := j.Observation.FencedSince; !fenced.IsZero() {
+		if fenced := out.Observation.FencedSince; !fenced.IsZero() {
 			atMost = recoverEvery
-			if late = j.NotRenewedSince(fenced); len(late) > 0 {
-				next = plan.EarliestNonZero(next, j.Observation.Now.Add(recoverEvery))
+			if late = out.NotRenewedSince(fenced); len(late) > 0 {
+				next = plan.EarliestNonZero(next, out.Observation.Now.Add(recoverEvery))
 			}
 		}
 		return out, next, atMost, nil

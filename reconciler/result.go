@@ -8,11 +8,16 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
 
 // Result is what passes observed and did. It is a value: nothing changes it once it is built.
 type Result struct {
 	*findings.Assessment
+	// Restore is the state of the last restore of etcd; nil for none.
+	Restore *restore.Status
+	// Recheck is when a wait may end without a change in the cluster; zero for never.
+	Recheck     time.Time
 	Released    []*judge.Item
 	Delays      []Delay // those of the released items, where known
 	Refused     []plan.Refused
@@ -43,6 +48,15 @@ func (out *Result) after(earlier *Result) *Result {
 	all.Repaired = slices.Concat(earlier.Repaired, out.Repaired)
 	all.Attempts += earlier.Attempts
 	return &all
+}
+
+// Notes has a sentence for each thing that limits the judgement. A restore of etcd that pauses releases comes first.
+func (out *Result) Notes() []string {
+	notes := out.Assessment.Notes()
+	if text := out.Restore.Text(); text != "" {
+		notes = slices.Insert(notes, 0, text)
+	}
+	return notes
 }
 
 // unconfirmed returns the items that await confirmation.

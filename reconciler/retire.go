@@ -84,13 +84,14 @@ func (r *Reconciler) judgeRetirement(a *findings.Assessment, out *Retirement) {
 // read before anything was written.
 func (r *Reconciler) Retire(ctx context.Context, pools []*ippool.Pool) (*Result, []*Retirement, error) {
 	began := r.Clock.Now()
-	a, err := r.Check(ctx)
+	checked, err := r.Check(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
+	a := checked.Assessment
 	all := r.PlanRetirement(a, pools)
 	since := a.Observation.Now
-	out, err := r.releaseLeftovers(ctx, a, all)
+	out, err := r.releaseLeftovers(ctx, checked, all)
 	if err != nil || r.Options.DryRun {
 		return out, all, err
 	}
@@ -100,7 +101,7 @@ func (r *Reconciler) Retire(ctx context.Context, pools []*ippool.Pool) (*Result,
 			keep(all, err)
 			break
 		}
-		a = now
+		a = now.Assessment
 		wait := r.judgeAgain(a, all)
 		left := max(wait-a.Observation.Now.Sub(since), wait-r.Clock.Since(began)) // by both clocks
 		if left <= 0 {
@@ -157,7 +158,7 @@ func keep(all []*Retirement, why error) {
 
 // releaseLeftovers releases the Stale items of the open retirements, by the path of every release.
 func (r *Reconciler) releaseLeftovers(
-	ctx context.Context, a *findings.Assessment, all []*Retirement,
+	ctx context.Context, checked *Result, all []*Retirement,
 ) (*Result, error) {
 	isLeft := map[judge.ID]bool{}
 	for _, x := range open(all) {
@@ -168,7 +169,7 @@ func (r *Reconciler) releaseLeftovers(
 		}
 	}
 	if len(isLeft) == 0 {
-		return &Result{Assessment: a}, nil
+		return checked, nil
 	}
 	only, agreed := *r, r.Options.Only
 	only.Options.Only = func(it *judge.Item) bool { return isLeft[it.ID()] && (agreed == nil || agreed(it)) }

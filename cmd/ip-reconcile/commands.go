@@ -51,14 +51,15 @@ To see changes, run it under watch(1), as in the examples, or open the page of
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx := c.Context()
-			r, j, err := o.judge(ctx)
+			r, checked, err := o.judge(ctx)
 			if err != nil {
 				return err
 			}
+			j := checked.Assessment
 			if err := o.checkNames(j.Observation); err != nil {
 				return err // no empty report, as of a healthy cluster
 			}
-			d := view.NewCheckReport(view.PlannedResult(j, r.Plan(ctx, j)), o.filter)
+			d := view.NewCheckReport(view.PlannedResult(checked, r.Plan(ctx, j)), o.filter)
 			return o.printJudged(ctx, j, o.fails.Fails(d), o.checkAnswer(j, d))
 		},
 	}

@@ -21,7 +21,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/words"
 	"github.com/ip-reconcile/ip-reconcile/internal/fileform"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 )
 
 func newExplain(std streams) *cobra.Command {
@@ -98,16 +97,16 @@ func (o *options) explain(ctx context.Context, namespace string, args []string) 
 		}
 		subjects = append(subjects, s)
 	}
-	r, j, err := o.judge(ctx)
+	r, checked, err := o.judge(ctx)
 	if err != nil {
 		return err
 	}
 	var all []*view.ExplainReport
 	for _, s := range subjects {
-		if s, err = s.Resolve(j); err != nil {
+		if s, err = s.Resolve(checked.Assessment); err != nil {
 			return orWord(s.Name, err)
 		}
-		all = append(all, o.explainJudged(ctx, r, j, explain.Question{Subject: s}))
+		all = append(all, o.explainJudged(ctx, r, checked, explain.Question{Subject: s}))
 	}
 	a := answer{
 		document: all[0], notes: all[0].Notes,
@@ -192,11 +191,11 @@ func (o *options) explainFile(ctx context.Context, file string) error {
 	if len(asked) == 0 {
 		return fmt.Errorf("%s: no addresses in the file", file)
 	}
-	_, j, err := o.judge(ctx)
+	_, checked, err := o.judge(ctx)
 	if err != nil {
 		return err
 	}
-	d := explain.NewAddressReport(j, asked)
+	d := explain.NewAddressReport(checked, asked)
 	return o.print(ctx, answer{
 		document: d, notes: d.Notes, names: d.Free, isUnresolved: len(d.Free()) < len(d.Addresses), csv: d.CSV,
 		screen: func(s *screen.Screen) { s.Addresses(d) },
@@ -205,9 +204,10 @@ func (o *options) explainFile(ctx context.Context, file string) error {
 
 // explainJudged answers a question about a judgement. The question has the subject, and what to pick of it.
 func (o *options) explainJudged(
-	ctx context.Context, r *reconciler.Reconciler, j *findings.Assessment, q explain.Question,
+	ctx context.Context, r *reconciler.Reconciler, checked *reconciler.Result, q explain.Question,
 ) *view.ExplainReport {
-	q.Result, q.Advisor, q.Snapshot = view.PlannedResult(j, r.Plan(ctx, j)), o.advisor(), o.snapshot != ""
+	j := checked.Assessment
+	q.Result, q.Advisor, q.Snapshot = view.PlannedResult(checked, r.Plan(ctx, j)), o.advisor(), o.snapshot != ""
 	recent, err := r.Breaker(ctx, j)
 	if err != nil {
 		j.Observation.Warnings = append(j.Observation.Warnings, fmt.Sprintf("the breaker's count could not be read: %v", err))

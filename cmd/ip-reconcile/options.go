@@ -26,7 +26,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 )
@@ -133,13 +132,13 @@ func (o *options) addWithoutNode(f *pflag.FlagSet, logLevel string) {
 	o.printing.add(f)
 }
 
-func (o *options) judge(ctx context.Context) (*reconciler.Reconciler, *findings.Assessment, error) {
+func (o *options) judge(ctx context.Context) (*reconciler.Reconciler, *reconciler.Result, error) {
 	r, _, err := o.reconciler(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	j, err := r.Check(ctx)
-	return r, j, err
+	out, err := r.Check(ctx)
+	return r, out, err
 }
 
 // reconciler returns the reconciler of the flags and its cluster, nil for a snapshot.

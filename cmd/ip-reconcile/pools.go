@@ -98,10 +98,11 @@ func (o *poolsOptions) pools(ctx context.Context, args []string) error {
 			return fmt.Errorf("--new-range %q: %w", o.newRange, err)
 		}
 	}
-	r, j, err := o.judge(ctx)
+	r, checked, err := o.judge(ctx)
 	if err != nil {
 		return err
 	}
+	j := checked.Assessment
 	all := usage.Of(j)
 	if o.unused {
 		all.KeepUnused(j)
@@ -113,7 +114,7 @@ func (o *poolsOptions) pools(ctx context.Context, args []string) error {
 	if len(args) > 0 && len(pools) == 0 {
 		return fmt.Errorf("no pool has the name or range %q, or this address in its range: %s", args[0], all.Known())
 	}
-	out := view.PlannedResult(j, r.Plan(ctx, j))
+	out := view.PlannedResult(checked, r.Plan(ctx, j))
 	a := answer{names: func() []string { return lists.Map(pools, (*usage.Pool).Ref) }}
 	if len(args) == 0 {
 		d := view.NewPoolsReport(out, all)

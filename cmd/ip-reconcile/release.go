@@ -30,7 +30,7 @@ type byHand struct {
 	namespace             string
 	subjects              []explain.Subject
 
-	j        *findings.Assessment
+	checked  *reconciler.Result
 	selected []*judge.Item
 	missing  []string // a sentence for each subject that names no item
 }
@@ -127,21 +127,21 @@ func selects(s explain.Subject, j *findings.Assessment) func(*judge.Item) bool {
 }
 
 func (o *byHand) check(ctx context.Context, r *reconciler.Reconciler) (err error) {
-	if o.j, err = r.Check(ctx); err != nil {
+	if o.checked, err = r.Check(ctx); err != nil {
 		return err
 	}
 	o.selected, o.missing = nil, nil
 	isSelected := map[judge.ID]bool{}
 	for i, s := range o.subjects {
 		isBare := s.IsBare()
-		if s, err = s.Resolve(o.j); err != nil {
+		if s, err = s.Resolve(o.checked.Assessment); err != nil {
 			return err
 		}
 		if isBare && s.Kind != explain.Pool { // it is unique by what was listed
 			return fmt.Errorf("%q is %s: give that", o.subjects[i], s)
 		}
 		o.subjects[i] = s
-		found := lists.Filter(slices.Concat(o.j.Allocations, o.j.Reservations), selects(s, o.j))
+		found := lists.Filter(slices.Concat(o.checked.Allocations, o.checked.Reservations), selects(s, o.checked.Assessment))
 		if len(found) == 0 {
 			o.missing = append(o.missing, fmt.Sprintf("%s: nothing to release is recorded\n", s))
 		}
@@ -235,7 +235,7 @@ func (o *byHand) consent(ctx context.Context, r *reconciler.Reconciler) error {
 
 // show prints the evidence, and asks. It reports whether to release.
 func (o *byHand) show(ctx context.Context, r *reconciler.Reconciler) (releases bool, err error) {
-	d := o.explainJudged(ctx, r, o.j, explain.Question{Subject: o.subjects[0], Filter: &o.filter})
+	d := o.explainJudged(ctx, r, o.checked, explain.Question{Subject: o.subjects[0], Filter: &o.filter})
 	d.Advice = slices.DeleteFunc(d.Advice, func(a view.Advice) bool { // about this very release
 		return a.Cause == judge.Stale.String() || a.Cause == string(plan.AwaitingConfirmation)
 	})
@@ -259,7 +259,7 @@ func (o *byHand) show(ctx context.Context, r *reconciler.Reconciler) (releases b
 	case len(can) == 0:
 		fmt.Fprintln(o.err, "Nothing that was selected can be released.")
 		if !o.DryRun {
-			r.Decline(&reconciler.Result{Assessment: o.j, Refused: r.Plan(ctx, o.j).Refused})
+			r.Decline(view.PlannedResult(o.checked, r.Plan(ctx, o.checked.Assessment)))
 		}
 	case o.DryRun:
 		fmt.Fprintf(o.err, "Dry run: nothing is released. %s can be released.\n", counts)

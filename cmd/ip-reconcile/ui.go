@@ -127,12 +127,13 @@ func refresh(ctx context.Context, page *ui.Page, judged func(context.Context) (*
 func (o *options) view(ctx context.Context, r *reconciler.Reconciler, cluster *kube.Cluster) (*ui.View, error) {
 	v := &ui.View{Advisor: o.advisor(), Cluster: o.cluster, ConfirmAfter: o.ConfirmAfter}
 	if o.snapshot != "" {
-		j, err := r.Check(ctx)
+		out, err := r.Check(ctx)
 		if err != nil {
 			return nil, err
 		}
+		j := out.Assessment
 		planned := r.Plan(ctx, j)
-		v.Result = view.PlannedResult(j, planned)
+		v.Result = view.PlannedResult(out, planned)
 		v.Status = func(ctx context.Context) []view.StatusLine {
 			return statuscmd.OfJudgement(ctx, j, planned, &o.Common, nil)
 		}
@@ -147,7 +148,7 @@ func (o *options) view(ctx context.Context, r *reconciler.Reconciler, cluster *k
 		return nil, probe.Unjudged
 	}
 	recent, err := r.Breaker(ctx, probe.Assessment)
-	v.Result, v.History = view.PlannedResult(probe.Assessment, probe.Plan), clusterflags.History(cluster).Lines
+	v.Result, v.History = view.PlannedResult(probe.Checked, probe.Plan), clusterflags.History(cluster).Lines
 	v.Status = func(context.Context) []view.StatusLine { return lines }
 	v.Breaker = func(context.Context) (plan.BreakerState, error) { return recent, err }
 	return v, nil
@@ -166,7 +167,7 @@ func newPassPage(o *servecmd.Options, cluster *kube.Cluster, core kubernetes.Int
 		}
 		planned := &plan.Plan{Refused: out.Refused, CommonGates: out.CommonGates}
 		page.Show(&ui.View{
-			Result: view.PlannedResult(out.Assessment, planned), ConfirmAfter: o.ConfirmAfter,
+			Result: view.PlannedResult(out, planned), ConfirmAfter: o.ConfirmAfter,
 			History: clusterflags.History(cluster).Lines,
 			Advisor: advice.Advisor{Program: commandName(), Namespace: o.Namespace()},
 			Cluster: view.Cluster{Server: host},

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -28,7 +27,7 @@ func (s *Simulation) releaseByHand(patience, each int, overrides bool) {
 	rec.Leases, rec.BreakerStore, rec.RestoreStore = cluster, cluster.BreakerStore(), cluster.RestoreStore()
 	rec.Options.ByHand, rec.Options.Repair, rec.MaxWait = true, false, 5*time.Minute
 	s.start(func() {
-		chosen, j, err := map[judge.ID]bool{}, (*findings.Assessment)(nil), error(nil)
+		chosen, j, err := map[judge.ID]bool{}, (*reconciler.Result)(nil), error(nil)
 		judged := func() bool {
 			j, err = rec.Check(s.ctx)
 			return err == nil

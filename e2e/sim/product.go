@@ -184,13 +184,13 @@ func (s *Simulation) check() {
 	}
 	rec.RestoreStore = cluster.RestoreStore()
 	s.start(func() {
-		j, err := rec.Check(s.ctx)
+		out, err := rec.Check(s.ctx)
 		as.post(func() {
 			if err != nil {
 				s.fail("the check failed: %v", err)
 				return
 			}
-			s.last, s.lastAt = &reconciler.Result{Assessment: j}, time.Now()
+			s.last, s.lastAt = out, time.Now()
 			s.cover(s.last)
 		})
 	})

@@ -22,10 +22,6 @@ type Judgement struct {
 	WithoutAgents bool
 	// Nodes are those that should have an agent or have a report. It is empty without agents.
 	Nodes map[string]facts.NodeState
-	// Restore is the state of the last restore of etcd; nil for none.
-	Restore *RestoreState
-	// Recheck is when the wait after a restore of etcd may end without a change in the cluster; zero for never.
-	Recheck time.Time
 	// Total is the number of all allocations; a judgement of some addresses has fewer.
 	Total int
 

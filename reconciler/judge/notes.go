@@ -191,9 +191,6 @@ func (j *Judgement) Notes() []string {
 			"no node reports their sandboxes. If another cluster uses the same pools, stop this reconciler: "+
 			"it would release that cluster's addresses. Sharing pools is not supported", n, j.Total))
 	}
-	if text := j.Restore.Text(); text != "" {
-		notes = append(notes, text)
-	}
 	if note := j.taintsNote(); note != "" {
 		notes = append(notes, note)
 	}

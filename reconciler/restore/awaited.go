@@ -44,12 +44,12 @@ func (s State) Pauses(j *judge.Judgement) string {
 }
 
 // Status returns what a judgement shows of the last restore; nil for none.
-func (s State) Status(j *judge.Judgement) *judge.RestoreState {
+func (s State) Status(j *judge.Judgement) *Status {
 	r, o := s.last, j.Observation
 	if r.ID == "" || j.WithoutAgents {
 		return nil
 	}
-	status := &judge.RestoreState{ID: r.ID, Restored: r.At, Why: r.Why, Awaiting: []string{}}
+	status := &Status{ID: r.ID, Restored: r.At, Why: r.Why, Awaiting: []string{}}
 	if s.stored.id != r.ID && (s.stored.isRead || o.Static) { // nobody else knows the ID
 		status.ID = ""
 	}

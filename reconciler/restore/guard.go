@@ -119,6 +119,7 @@ func (g *Guard) IsFenced() bool {
 // Pass is what a full pass tells a Guard.
 type Pass struct {
 	*judge.Judgement
+	Restore  *Status             // nil where the pass has observed no restore
 	Leases   map[string][]string // of all pools, by namespace, and of those that a repair creates
 	ToRepair int                 // how many findings are yet to be repaired
 }

@@ -134,9 +134,11 @@ func passUnder(g *restore.Guard, fence time.Time, state facts.NodeState, restore
 		r = restoretest.Report("worker-1", time.Now().Add(-time.Hour))
 	}
 	o := &facts.Observation{Restored: restored, FencedSince: fence, Reports: facts.Complete([]*podstate.Report{r}, "")}
-	g.PassEnded(restore.Pass{Leases: map[string][]string{"kube-system": {"whereabouts"}}, Judgement: &judge.Judgement{
-		Observation: o, Restore: &judge.RestoreState{Restored: time.Now(), Why: "older"},
-		Nodes: map[string]facts.NodeState{"worker-1": state}}})
+	g.PassEnded(restore.Pass{
+		Leases:    map[string][]string{"kube-system": {"whereabouts"}},
+		Restore:   &restore.Status{Restored: time.Now(), Why: "older"},
+		Judgement: &judge.Judgement{Observation: o, Nodes: map[string]facts.NodeState{"worker-1": state}},
+	})
 }
 
 func TestGuard_LowersTheFenceWhenNoWorkRemains(t *testing.T) {

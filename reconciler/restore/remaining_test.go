@@ -22,12 +22,12 @@ func TestGuard_RemainingWork(t *testing.T) {
 	is := func(o facts.Observation) func(time.Time) facts.Observation {
 		return func(time.Time) facts.Observation { return o }
 	}
-	restored := func(awaiting ...string) *judge.RestoreState {
-		return &judge.RestoreState{Restored: time.Now(), Awaiting: awaiting}
+	restored := func(awaiting ...string) *restore.Status {
+		return &restore.Status{Restored: time.Now(), Awaiting: awaiting}
 	}
 	for name, c := range map[string]struct {
 		observed      func(fence time.Time) facts.Observation
-		restore       *judge.RestoreState
+		restore       *restore.Status
 		withoutAgents bool
 		toRepair      int
 		want          string
@@ -48,8 +48,8 @@ func TestGuard_RemainingWork(t *testing.T) {
 				o := c.observed(w.StandsSince)
 				o.FencedSince = w.StandsSince
 				states := map[string]facts.NodeState{"worker-1": facts.NodeFresh, "worker-2": facts.NodeDeadOrMissing}
-				g.PassEnded(restore.Pass{ToRepair: c.toRepair, Judgement: &judge.Judgement{Observation: &o, Nodes: states,
-					Restore: c.restore, WithoutAgents: c.withoutAgents}})
+				g.PassEnded(restore.Pass{ToRepair: c.toRepair, Restore: c.restore, Judgement: &judge.Judgement{
+					Observation: &o, Nodes: states, WithoutAgents: c.withoutAgents}})
 				w.Wait(2 * time.Second)
 				if c.want == "" {
 					haveOutcomes(t, w, restore.Settled)

@@ -25,7 +25,9 @@ func (s *Server) makeFullPass(ctx context.Context) {
 	if err == nil {
 		s.plan(ctx, out, until, start)
 		if s.Guard != nil {
-			s.Guard.PassEnded(restore.Pass{Judgement: out.Judgement, Leases: leasesOf(out), ToRepair: out.ToRepair})
+			s.Guard.PassEnded(restore.Pass{
+				Judgement: out.Judgement, Restore: out.Restore, Leases: leasesOf(out), ToRepair: out.ToRepair,
+			})
 		}
 		if !out.Observation.Reports.IsKnown() || out.Observation.Paused || !out.Restore.Complete() {
 			s.Requests.AddAfter(fullPass, observeEvery) // a cache pass does not observe these changes

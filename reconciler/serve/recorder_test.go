@@ -18,8 +18,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/informers"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
 
 func newRecorder(log *strings.Builder) *Recorder {
@@ -111,7 +111,7 @@ func TestRecorder_LogsPendingNodesOnceAMinute(t *testing.T) {
 	passAt := func(after time.Duration, awaited ...string) (lines int) {
 		before := strings.Count(log.String(), "level=ERROR")
 		out.Observation.Now = out.Observation.Now.Add(after)
-		out.Restore = &judge.RestoreState{ID: "k3f7q2m9xa", Restored: noon, Why: "resourceVersion 90 after 100",
+		out.Restore = &restore.Status{ID: "k3f7q2m9xa", Restored: noon, Why: "resourceVersion 90 after 100",
 			Awaiting: awaited}
 		recorder.record(out)
 		if got := gaugeOf(t, recorder.Metrics, "restore_pending_nodes"); got != float64(len(awaited)) {

@@ -33,7 +33,8 @@ func planned(t testing.TB, parts ...Part) *view.CheckReport {
 	r := &reconciler.Reconciler{Options: plan.Options{ConfirmAfter: 15 * time.Minute},
 		Process: &reconciler.Process{}}
 	j := Judged(Observe(parts...), facts.Policy{})
-	return view.NewCheckReport(view.PlannedResult(j, r.Plan(t.Context(), j)), view.Filter{})
+	checked := &reconciler.Result{Assessment: j}
+	return view.NewCheckReport(view.PlannedResult(checked, r.Plan(t.Context(), j)), view.Filter{})
 }
 
 func text(s Screen, d view.Document) string {

@@ -51,6 +51,7 @@ type Probe struct {
 
 	// The judgement and the plan of a pass that starts now.
 	*findings.Assessment
+	Checked  *reconciler.Result
 	Plan     *plan.Plan
 	pools    *usage.Pools
 	Unjudged error // why addresses could not be judged
@@ -109,7 +110,8 @@ func (p *Probe) Lines(ctx context.Context, r *reconciler.Reconciler, cluster *ku
 	p.serves, p.may, p.annotated = cluster.Serves, cluster.May, cluster.AnnotatedBy
 	judging, cancel := context.WithTimeout(ctx, judgeFor)
 	defer cancel()
-	if p.Assessment, p.Unjudged = r.Check(judging); p.Unjudged == nil {
+	if p.Checked, p.Unjudged = r.Check(judging); p.Unjudged == nil {
+		p.Assessment = p.Checked.Assessment
 		p.Plan, p.pools = r.Plan(judging, p.Assessment), usage.Of(p.Assessment)
 	}
 	p.Now = cluster.Now()
@@ -121,8 +123,8 @@ func (p *Probe) Lines(ctx context.Context, r *reconciler.Reconciler, cluster *ku
 func OfJudgement(
 	ctx context.Context, j *findings.Assessment, planned *plan.Plan, o *flags.Common, core kubernetes.Interface,
 ) []view.StatusLine {
-	p := &Probe{Core: core, Now: j.Observation.Now, Assessment: j, Plan: planned, pools: usage.Of(j),
-		namespace: o.Namespace(), leaseNamespace: o.LeaseNamespace()}
+	p := &Probe{Core: core, Now: j.Observation.Now, Assessment: j, Plan: planned,
+		pools: usage.Of(j), namespace: o.Namespace(), leaseNamespace: o.LeaseNamespace()}
 	return p.say(ctx)
 }
 

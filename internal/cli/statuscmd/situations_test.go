@@ -23,10 +23,10 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judgetest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
 
 var (
@@ -112,7 +112,7 @@ func situations() []situation {
 				func(o *Observed) { o.Pools[0].Paused, o.Pools[1].Paused = true, true })
 		}},
 		{"etcd was restored", func(p *Probe) {
-			r := &judge.RestoreState{ID: "k3f7q2m9xa", Restored: Now.Add(-time.Minute), Why: "a revision ran backwards",
+			r := &restore.Status{ID: "k3f7q2m9xa", Restored: Now.Add(-time.Minute), Why: "a revision ran backwards",
 				Awaiting: []string{"worker-2"}}
 			p.Plan.CommonGates = []plan.Gate{{Why: plan.EtcdRestored, Detail: r.Text()}}
 		}},

@@ -14,9 +14,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judgetest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
@@ -39,7 +39,7 @@ func TestUnknownSources(t *testing.T) {
 	out := &reconciler.Result{Assessment: Judged(o, facts.Policy{})}
 	for _, d := range []view.Document{view.NewCheckReport(out, view.Filter{}),
 		view.NewRunReport(out, false, view.Filter{}),
-		view.NewPoolsReport(out, usage.Of(out.Assessment)), &view.Plan{Limits: view.NewLimits(out.Assessment)}} {
+		view.NewPoolsReport(out, usage.Of(out.Assessment)), &view.Plan{Limits: view.NewLimits(out)}} {
 		var text bytes.Buffer
 		var read view.Limits
 		if err := errors.Join(view.Write(&text, "json", d), json.Unmarshal(text.Bytes(), &read)); err != nil {
@@ -68,9 +68,9 @@ func TestRun_JSONOfARestoreAndOfWhatWasNotRepaired(t *testing.T) {
 	out := &reconciler.Result{Assessment: j,
 		Unrepaired: []plan.Unrepaired{{Finding: f, Why: plan.Breaker, Detail: "too many"}}}
 	for awaiting, want := range map[string]int{"worker-2": 1, "": 0} {
-		j.Restore = &judge.RestoreState{Restored: Now, Why: "resourceVersion 90 after 100"}
+		out.Restore = &restore.Status{Restored: Now, Why: "resourceVersion 90 after 100"}
 		if awaiting != "" {
-			j.Restore.Awaiting = []string{awaiting}
+			out.Restore.Awaiting = []string{awaiting}
 		}
 		var text bytes.Buffer
 		err := view.Write(&text, "json", view.NewRunReport(out, false, view.Filter{}))

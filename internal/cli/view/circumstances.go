@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 )
@@ -39,11 +40,11 @@ type UnknownSource struct {
 }
 
 // NewLimits returns what limits a judgement.
-func NewLimits(j *findings.Assessment) Limits {
-	unknown := lists.Map(j.Observation.UnknownSources(), func(s facts.SourceState) UnknownSource {
+func NewLimits(out *reconciler.Result) Limits {
+	unknown := lists.Map(out.Observation.UnknownSources(), func(s facts.SourceState) UnknownSource {
 		return UnknownSource{s.Name, s.Unknown, s.Costs, findings.KindsOf(s.Name)}
 	})
-	return Limits{lists.Clone(j.Notes()), unknown}
+	return Limits{lists.Clone(out.Notes()), unknown}
 }
 
 // Agents are the node agents whose reports were used.
@@ -57,7 +58,7 @@ type Agents struct {
 }
 
 func (p *Picked) circumstances() Circumstances {
-	return Circumstances{Agents: NewAgents(p.Assessment), Gates: p.Gates, Limits: NewLimits(p.Assessment)}
+	return Circumstances{Agents: NewAgents(p.Assessment), Gates: p.Gates, Limits: p.limits}
 }
 
 // NewAgents returns the node agents whose reports were used.

@@ -64,7 +64,8 @@ func TestFailOn_UnknownFindings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := on.Fails(NewCheckReport(PlannedResult(j, &plan.Plan{}), c.f)); got != c.want {
+		out := &reconciler.Result{Assessment: j}
+		if got := on.Fails(NewCheckReport(PlannedResult(out, &plan.Plan{}), c.f)); got != c.want {
 			t.Errorf("--fail-on %q, %+v: %v, want %v", c.words, c.f, got, c.want)
 		}
 	}
@@ -104,7 +105,7 @@ func TestFailOn_WaitingItemThatTheBreakerWouldRefuse(t *testing.T) {
 		Gate: plan.Gate{Why: plan.AwaitingConfirmation, At: j.Observation.Now},
 		Also: []plan.Gate{{Why: plan.Breaker}},
 	}
-	r := NewCheckReport(PlannedResult(j, &plan.Plan{Refused: []plan.Refused{x}}), Filter{})
+	r := NewCheckReport(PlannedResult(&reconciler.Result{Assessment: j}, &plan.Plan{Refused: []plan.Refused{x}}), Filter{})
 	for word, want := range map[string]bool{"Breaker": true, "AwaitingConfirmation": false, "Paused": false} {
 		on, err := NewFailOn([]string{word})
 		if err != nil {

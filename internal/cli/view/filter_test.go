@@ -36,7 +36,7 @@ func ofCheck(t *testing.T, f Filter) *CheckReport {
 	r := &reconciler.Reconciler{Options: plan.Options{ConfirmAfter: 15 * time.Minute},
 		Process: &reconciler.Process{}}
 	j := several()
-	return NewCheckReport(PlannedResult(j, r.Plan(t.Context(), j)), f)
+	return NewCheckReport(PlannedResult(&reconciler.Result{Assessment: j}, r.Plan(t.Context(), j)), f)
 }
 
 func TestFilter_Picks(t *testing.T) {
@@ -108,7 +108,7 @@ func TestFilter_UnknownWords(t *testing.T) {
 func TestFilter_FindingsOfANode(t *testing.T) {
 	onNode := func(node string, parts ...Part) (kinds []string) {
 		j := Judged(Observe(parts...), facts.Policy{})
-		r := Pick(PlannedResult(j, &plan.Plan{}), Filter{Nodes: []string{node}})
+		r := Pick(PlannedResult(&reconciler.Result{Assessment: j}, &plan.Plan{}), Filter{Nodes: []string{node}})
 		for _, f := range r.Findings {
 			kinds = append(kinds, string(f.Kind))
 		}

@@ -10,23 +10,27 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
 
 // Picked is the part of a result that a filter picks.
 type Picked struct {
 	*findings.Assessment
-	Filter Filter
+	Restore *restore.Status // as in the result
+	Filter  Filter
 	// Gates are the gates against releases. Those of the whole cluster come first.
 	Gates []Gate
 
+	limits   Limits
 	all      judge.Summary             // before the filter
 	refused  map[judge.ID]plan.Refused // the Stale items that are not released
 	released map[judge.ID]bool         // by a run
 }
 
 // PlannedResult returns the result of a pass that has judged and planned, and has not begun to write.
-func PlannedResult(j *findings.Assessment, p *plan.Plan) *reconciler.Result {
-	return &reconciler.Result{Assessment: j, Refused: p.Refused, CommonGates: p.CommonGates}
+func PlannedResult(checked *reconciler.Result, p *plan.Plan) *reconciler.Result {
+	return &reconciler.Result{Assessment: checked.Assessment, Restore: checked.Restore, Refused: p.Refused,
+		CommonGates: p.CommonGates}
 }
 
 // Pick returns the part of a result that a filter picks.
@@ -38,7 +42,8 @@ func Pick(out *reconciler.Result, f Filter) *Picked {
 	picked.Findings = lists.Filter(out.Findings, func(x findings.Finding) bool { return f.Finding(&x) })
 	refused := lists.Filter(out.Refused, func(x plan.Refused) bool { return f.Item(x.Item) })
 	common := lists.Filter(out.CommonGates, func(g plan.Gate) bool { return g.Pool == "" || f.Pool(g.Pool) })
-	p := &Picked{Assessment: &picked, Filter: f, Gates: gatesOf(common, refused), all: out.Summary(),
+	p := &Picked{Assessment: &picked, Restore: out.Restore, Filter: f, Gates: gatesOf(common, refused),
+		limits: NewLimits(&reconciler.Result{Assessment: &picked, Restore: out.Restore}), all: out.Summary(),
 		refused: map[judge.ID]plan.Refused{}, released: judge.IDs(out.Released)}
 	for _, x := range refused {
 		p.refused[x.ID()] = x

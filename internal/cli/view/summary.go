@@ -4,6 +4,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
 
 // Totals are the counts of a document.
@@ -65,6 +66,6 @@ func newSummary(s judge.Summary) Summary {
 }
 
 // NewRestoreRow is the row of a restore of etcd.
-func NewRestoreRow(s *judge.RestoreState) *RestoreRow {
+func NewRestoreRow(s *restore.Status) *RestoreRow {
 	return &RestoreRow{ID: s.ID, Restored: s.Date(), Why: s.Why, Awaiting: lists.Clone(s.Awaiting)}
 }

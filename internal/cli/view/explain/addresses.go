@@ -8,15 +8,17 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
 // NewAddressReport returns the document of a list of addresses.
-func NewAddressReport(j *findings.Assessment, asked []netip.Addr) *view.AddressReport {
+func NewAddressReport(out *reconciler.Result, asked []netip.Addr) *view.AddressReport {
+	j := out.Assessment
 	return &view.AddressReport{Header: view.NewHeader(view.KindAddresses, "", view.Cluster{}, j.Observation.Now),
-		Limits: view.NewLimits(j), Addresses: addresses(j, usage.Of(j), asked)}
+		Limits: view.NewLimits(out), Addresses: addresses(j, usage.Of(j), asked)}
 }
 
 // addresses returns the state of each address, in each pool of the judgement that has it in its range. An address that

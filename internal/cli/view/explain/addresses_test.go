@@ -16,7 +16,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view/explain"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judgetest"
 )
 
@@ -41,7 +43,7 @@ func TestAddresses_WhoHasThem(t *testing.T) {
 		asked = append(asked, netip.MustParseAddr(fmt.Sprint("10.0.0.", i)))
 	}
 	var got []string
-	for _, row := range explain.NewAddressReport(j, asked).CSV() {
+	for _, row := range reportOf(j, asked).CSV() {
 		got = append(got, strings.ReplaceAll(strings.Join(row, ","), "kube-system/", ""))
 	}
 	want := []string{"address,state,pool,pod,reserved_by,carried_by",
@@ -92,7 +94,7 @@ func TestAddresses(t *testing.T) {
 		for _, carries := range []string{"default/web-1", "default/web-2", "default/web-3"} {
 			want = strings.ReplaceAll(want, carries+" []", carries+" ["+carries+"]")
 		}
-		rows := explain.NewAddressReport(j, []netip.Addr{netip.MustParseAddr(asked)}).Addresses
+		rows := reportOf(j, []netip.Addr{netip.MustParseAddr(asked)}).Addresses
 		if got := strings.ReplaceAll(shown(rows), "kube-system/", ""); got != want {
 			t.Errorf("%s: %s, want %s", asked, got, want)
 		}
@@ -130,7 +132,7 @@ func TestAddresses_OfPodsBeforeAnEdit(t *testing.T) {
 			[]Part{NAD("wb", `{"ipam":{"type":"static"}}`), pod}},
 	} {
 		j := Judged(Observe(c.parts...), facts.Policy{})
-		rows := explain.NewAddressReport(j, []netip.Addr{netip.MustParseAddr("10.0.0.5")}).Addresses
+		rows := reportOf(j, []netip.Addr{netip.MustParseAddr("10.0.0.5")}).Addresses
 		if got := shown(rows); got != c.want {
 			t.Errorf("%s: %s, want %s", says, got, c.want)
 		}
@@ -160,7 +162,7 @@ func TestAddresses_WhileSourcesAreUnknown(t *testing.T) {
 			Pod("plain", PodIPs("10.0.0.20"))}, c.parts...)
 		j := Judged(Observe(cluster...), facts.Policy{})
 		var got []string
-		for _, row := range explain.NewAddressReport(j, []netip.Addr{
+		for _, row := range reportOf(j, []netip.Addr{
 			netip.MustParseAddr("10.0.0.9"), netip.MustParseAddr("10.0.0.5"), netip.MustParseAddr("10.0.0.20")}).Addresses {
 			got = append(got, row.State)
 		}
@@ -201,7 +203,7 @@ func TestAddresses_OfOtherIPAM(t *testing.T) {
 	} {
 		j := Judged(Observe(cluster), facts.Policy{})
 		var got []string
-		for _, row := range explain.NewAddressReport(j, []netip.Addr{netip.MustParseAddr(asked)}).Addresses {
+		for _, row := range reportOf(j, []netip.Addr{netip.MustParseAddr(asked)}).Addresses {
 			got = append(got, strings.ReplaceAll(fmt.Sprintf("{%s %s %s}", row.State, row.Pool, row.CarriedBy),
 				"kube-system/", ""))
 		}
@@ -232,7 +234,7 @@ func TestExplanation_AddressOfUnsupportedRange(t *testing.T) {
 	cluster := All(Pool("193---24", "193::/24", Alloc("2", "default/web-0", "box-1", "net1")),
 		NAD("wb", WhereaboutsConfig("193::/24", "")), UsualPod(Carrying("193:21:4::2")))
 	j := Judged(Observe(cluster), facts.Policy{})
-	rows := explain.NewAddressReport(j, []netip.Addr{netip.MustParseAddr("193:21:4::2")}).Addresses
+	rows := reportOf(j, []netip.Addr{netip.MustParseAddr("193:21:4::2")}).Addresses
 	if got := shown(rows); got != "[{193:21:4::2 Unknown kube-system/193---24  [default/web-0]}]" {
 		t.Errorf("got %s", got)
 	}
@@ -249,4 +251,8 @@ func TestExplanation_AddressOfUnsupportedRange(t *testing.T) {
 			}
 		}
 	}
+}
+
+func reportOf(j *findings.Assessment, asked []netip.Addr) *view.AddressReport {
+	return explain.NewAddressReport(&reconciler.Result{Assessment: j}, asked)
 }

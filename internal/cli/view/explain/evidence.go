@@ -15,8 +15,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
@@ -46,10 +46,10 @@ func (a *answer) item(it *judge.Item) view.ExplainedItem {
 }
 
 func podsOf(
-	j *findings.Assessment, s Subject, pools *usage.Pools, all []view.ExplainedSandbox,
+	out *reconciler.Result, s Subject, pools *usage.Pools, all []view.ExplainedSandbox,
 ) []view.ExplainedPod {
 	name := types.NamespacedName{Namespace: s.Namespace, Name: s.Name}
-	pod := j.Observation.Pods[name]
+	pod := out.Observation.Pods[name]
 	found := lists.Filter(all, func(b view.ExplainedSandbox) bool { return b.Pod == name })
 	if s.Kind != Pod || pod == nil && len(found) == 0 {
 		return []view.ExplainedPod{}
@@ -57,7 +57,7 @@ func podsOf(
 	d := view.ExplainedPod{Name: s.ref(), InAPI: pod != nil, Carries: []string{}, Sandboxes: found}
 	if pod != nil {
 		d.UID, d.Node, d.Phase, d.NetworkStatus = pod.UID, pod.Node, pod.Phase.String(), pod.Status.String()
-		d.Carries, d.Waits = carried(j.Observation, pod), waits(j, pod, found, pools)
+		d.Carries, d.Waits = carried(out.Observation, pod), waits(!out.Restore.Complete(), pod, found, pools)
 	}
 	return []view.ExplainedPod{d}
 }
@@ -86,8 +86,9 @@ func sandboxes(o *facts.Observation) (all []view.ExplainedSandbox) {
 	return all
 }
 
-// waits returns why a Pending pod may wait, "" where that is unknown.
-func waits(j *findings.Assessment, pod *podstate.Pod, sandboxes []view.ExplainedSandbox, pools *usage.Pools) string {
+// waits returns why a Pending pod may wait, "" where that is unknown. isRestored says that a restore of etcd pauses
+// releases.
+func waits(isRestored bool, pod *podstate.Pod, sandboxes []view.ExplainedSandbox, pools *usage.Pools) string {
 	full := lists.Filter(pools.All, func(p *usage.Pool) bool { return slices.Contains(p.Waiting, pod.NamespacedName) })
 	hasAddress := func(b view.ExplainedSandbox) bool {
 		runsHere := b.Fresh && b.State == string(v1alpha1.SandboxReady) && b.Node == pod.Node
@@ -103,7 +104,7 @@ func waits(j *findings.Assessment, pod *podstate.Pod, sandboxes []view.Explained
 		return "its sandbox runs and has its address: it does not wait for its network"
 	case len(full) > 0:
 		return "it is scheduled, and has no free address in " + strings.Join(lists.Map(full, (*usage.Pool).Ref), ", ")
-	case !j.Restore.Complete():
+	case isRestored:
 		return "it is scheduled; after the etcd restore ADDs wait while the fence holds whereabouts' Leases, 90 s at most"
 	}
 	return "it is scheduled, and no report lists an address for it yet: its ADD is in progress or fails; read its events"

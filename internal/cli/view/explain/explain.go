@@ -48,7 +48,7 @@ func NewReport(q Question) *view.ExplainReport {
 	q.Advisor = advisorOf(q.Advisor, j)
 	d := &view.ExplainReport{
 		Subject: view.Subject{Kind: string(q.Subject.Kind), Name: q.Subject.String()},
-		Missing: []string{}, Carriers: []view.Carrier{}, Pods: podsOf(j, q.Subject, pools, boxes),
+		Missing: []string{}, Carriers: []view.Carrier{}, Pods: podsOf(q.Result, q.Subject, pools, boxes),
 		RecentReleases: view.NewRecentReleases(q.Recent),
 	}
 	if q.Filter == nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view/explain"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judgetest"
@@ -32,7 +33,8 @@ func ask(t *testing.T, what string, gates []plan.Gate, parts ...Part) *view.Expl
 			p.Refused = append(p.Refused, plan.Refused{Item: it, Gate: gates[0], Also: gates[1:]})
 		}
 	}
-	return explain.NewReport(explain.Question{Subject: s, Result: view.PlannedResult(j, p),
+	checked := &reconciler.Result{Assessment: j}
+	return explain.NewReport(explain.Question{Subject: s, Result: view.PlannedResult(checked, p),
 		Advisor: advice.Advisor{Program: "ip-reconcile", Namespace: "kube-system"}})
 }
 
@@ -43,7 +45,8 @@ func answered(t *testing.T, what string, j *findings.Assessment) *view.ExplainRe
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := explain.NewReport(explain.Question{Subject: s, Result: view.PlannedResult(j, &plan.Plan{}),
+	checked := &reconciler.Result{Assessment: j}
+	d := explain.NewReport(explain.Question{Subject: s, Result: view.PlannedResult(checked, &plan.Plan{}),
 		Advisor: advice.Advisor{Program: "ip-reconcile", Namespace: "kube-system"}})
 	return d
 }
@@ -109,7 +112,7 @@ func TestExplanation_GatesOfOtherItemsAreNotShown(t *testing.T) {
 	if len(p.Refused) != 1 {
 		t.Fatalf("%d are refused", len(p.Refused))
 	}
-	d := explain.NewReport(explain.Question{Subject: s, Result: view.PlannedResult(j, p)})
+	d := explain.NewReport(explain.Question{Subject: s, Result: view.PlannedResult(&reconciler.Result{Assessment: j}, p)})
 	if len(d.Gates) != 0 || len(d.Items[0].Gates) != 0 {
 		t.Errorf("the gates are %+v and %+v", d.Gates, d.Items[0].Gates)
 	}

@@ -1,4 +1,4 @@
-package judge
+package restore
 
 import (
 	"fmt"
@@ -8,9 +8,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 )
 
-// RestoreState is the state of the last restore of etcd. Pods that the API has lost may still run, and only the agents
-// report them.
-type RestoreState struct {
+// Status is the state of the last restore of etcd. Pods that the API has lost may still run, and only the agents report
+// them.
+type Status struct {
 	ID           string    // random; an operator acknowledges the restore by it; "" before it is stored
 	Restored     time.Time // when the restore was detected, by the API server's clock
 	Why          string    // how it was detected, or who reported it
@@ -21,13 +21,13 @@ type RestoreState struct {
 }
 
 // Complete reports whether releases do not wait for a restore; nil is no restore.
-func (s *RestoreState) Complete() bool { return s == nil || len(s.Awaiting) == 0 }
+func (s *Status) Complete() bool { return s == nil || len(s.Awaiting) == 0 }
 
 // Date is when the restore was detected.
-func (s *RestoreState) Date() string { return s.Restored.UTC().Format(time.RFC3339) }
+func (s *Status) Date() string { return s.Restored.UTC().Format(time.RFC3339) }
 
 // Text says why releases are paused, "" if they are not.
-func (s *RestoreState) Text() string {
+func (s *Status) Text() string {
 	if s.Complete() {
 		return ""
 	}
