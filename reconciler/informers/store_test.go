@@ -76,7 +76,7 @@ func TestRun_KindThatCannotBeWatched(t *testing.T) {
 			b.api.refusesWatch(resource, code)
 			go s.Run(t.Context())
 			eventually(t, "synced caches", s.Synced)
-			for end := time.Now().Add(3 * time.Second); time.Now().Before(end); {
+			for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 				if o := b.fullPass(t); len(o.Nodes.Or(nil)) != 1 {
 					t.Errorf("the full pass has %d nodes", len(o.Nodes.Or(nil)))
 				}
