@@ -2,7 +2,6 @@ package agent_test
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -152,23 +151,32 @@ func TestStore_OlderLeaseIsRestore(t *testing.T) {
 	s.expectConfirmed(reportOf("a"))
 }
 
-func TestStore_RefusedWrites(t *testing.T) {
+// A write that is refused, or whose answer is lost, is made again. It is no restore of etcd.
+func TestStore_FailedWriteIsNoRestore(t *testing.T) {
 	for _, what := range []string{"PUT sandboxreports", "PUT leases", "POST sandboxreports", "POST leases"} {
-		for _, code := range []int{403, 500} {
-			t.Run(fmt.Sprint(what, " ", code), func(t *testing.T) {
+		for how, c := range map[string]struct {
+			fail func(s *apiServer)
+			next *v1alpha1.SandboxReport
+			says string // by the error
+		}{
+			"refused with 403": {func(s *apiServer) { s.fail[what] = 403 }, reportOf("b"), "refused"},
+			"refused with 500": {func(s *apiServer) { s.fail[what] = 500 }, reportOf("b"), "refused"},
+			"answer lost":      {func(s *apiServer) { s.loseAnswer[what] = true }, reportOf("b", "c"), ""},
+		} {
+			t.Run(what+" "+how, func(t *testing.T) {
 				s := newAPIServer(t)
 				a := s.newStore()
 				if strings.HasPrefix(what, "PUT") {
 					s.must(a.Publish(t.Context(), reportOf("a")))
 				}
-				s.fail[what] = code
+				c.fail(s)
 				err := a.Publish(t.Context(), reportOf("b"))
-				if err == nil || errors.As(err, new(*agent.RestoreError)) || !strings.Contains(err.Error(), "refused") {
+				if err == nil || errors.As(err, new(*agent.RestoreError)) || !strings.Contains(err.Error(), c.says) {
 					t.Errorf("got %v", err)
 				}
-				s.fail = map[string]int{}
-				s.must(a.Publish(t.Context(), reportOf("b")))
-				s.expectConfirmed(reportOf("b"))
+				delete(s.fail, what)
+				s.must(a.Publish(t.Context(), c.next))
+				s.expectConfirmed(c.next)
 				s.expectNoRestoreNote()
 			})
 		}
@@ -186,25 +194,6 @@ func TestStore_RenewConfirmsStoredReport(t *testing.T) {
 	}
 	s.must(a.Renew(t.Context()))
 	s.expectConfirmed(reportOf("a"))
-}
-
-func TestStore_LostAnswerIsNoRestore(t *testing.T) {
-	for _, what := range []string{"PUT sandboxreports", "PUT leases", "POST sandboxreports", "POST leases"} {
-		t.Run(what, func(t *testing.T) {
-			s := newAPIServer(t)
-			a := s.newStore()
-			if strings.HasPrefix(what, "PUT") {
-				s.must(a.Publish(t.Context(), reportOf("a")))
-			}
-			s.loseAnswer[what] = true
-			if err := a.Publish(t.Context(), reportOf("b")); err == nil || errors.As(err, new(*agent.RestoreError)) {
-				t.Errorf("got %v", err)
-			}
-			s.must(a.Publish(t.Context(), reportOf("b", "c")))
-			s.expectConfirmed(reportOf("b", "c"))
-			s.expectNoRestoreNote()
-		})
-	}
 }
 
 // The renewTime is from the node's clock, which may be set back. Only the API server's time counts.
