@@ -73,32 +73,34 @@ func firstRow(e *Evidence) *rule {
 }
 
 func TestNothingIsStaleThatMayBeInUse(t *testing.T) {
-	stale, told := 0, map[string]bool{}
+	stale, examples := 0, map[string]bool{}
 	eachEvidence(func(e *Evidence) {
 		j := decide(e)
-		row := firstRow(e)
+		row, does, told := firstRow(e), "RELEASES an address, although", false
 		tell := func(does, says string) { // one example of each is enough
-			if what := fmt.Sprintf("row %s %s %s", row.id, does, says); !told[what] {
-				told[what] = true
+			if what := fmt.Sprintf("row %s %s %s", row.id, does, says); !examples[what] {
+				examples[what] = true
 				t.Errorf("%s:\n%s", what, inShort(e))
 			}
+			told = true
 		}
 		never := func(holds bool, says string) {
 			if holds {
-				tell("RELEASES an address, although", says)
+				tell(does, says)
 			}
 		}
 		switch {
-		case j.Reason != NoRule:
-		case row.verdict == Stale:
-			tell("says Stale for an address", "that only the check of proofs in stale.go keeps")
-		default:
+		case j.Verdict == Stale:
+			stale++
+		case j.Reason == NoRule && row.verdict == Stale:
+			does = "says Stale, which stale.go alone refuses:"
+			defer func() { never(!told, "its proof is missing") }()
+		case j.Reason == NoRule:
 			tell("holds an address", "that no row is for")
-		}
-		if j.Verdict != Stale {
+			return
+		default:
 			return
 		}
-		stale++
 		never(e.Problem != "", "what it rests on could not be read")
 		never(e.Rival != "", "somebody else carries the address")
 		never(e.OnPod && e.Phase == podstate.Live, "the running pod carries the address")
