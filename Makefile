@@ -71,9 +71,10 @@ test: test-unit test-api ## Run the unit and property tests, and (as root on Lin
 test-unit: ## Run the unit and property tests alone
 	@$(GO) test -vet=off -count=1 $(SHORT) ./...
 
+# The test that is left out measures memory, and has deadlines.
 .PHONY: test-race
 test-race: ## Run the unit tests of the packages that start goroutines with the race detector
-	@CGO_ENABLED=1 $(GO) test -race -vet=off -count=1 -short $(RACING)
+	@CGO_ENABLED=1 $(GO) test -race -vet=off -count=1 -short -skip '^TestInspect_LargeAnnotations$$' $(RACING)
 
 .PHONY: test-api
 test-api: preflight ## Run the tests on a real API server with whereabouts' plugin alone (as root on Linux)

@@ -142,7 +142,7 @@ func TestServed_InAnotherVersion(t *testing.T) {
 			if c.resource == v1alpha1.Resource() && o.Reports.IsKnown() {
 				t.Error("no agents")
 			}
-			f.answers["/apis/"+c.resource.Group+"/v2"] = serves(c.resource.Group+"/v2", "others")
+			f.nowAnswers(serves(c.resource.Group+"/v2", "others"), "/apis/"+c.resource.Group+"/v2")
 			if served, err := cluster.Serves(t.Context(), c.resource); served || err != nil {
 				t.Errorf("not in another version either: %v, %v", served, err)
 			}
