@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -109,16 +111,30 @@ func TestPools_CountWhatThePluginAssigns(t *testing.T) {
 
 }
 
-// changedPools is the document of `pools --new-range` and `pools --unused`.
+// changedPools is the document of `pools --unused`.
 type changedPools struct {
 	Notes []string
-	Pools []struct {
-		Pool, DeleteCommand string
-		NewRange            struct {
-			OtherPool bool
-			Outside   []struct{ IP, PodRef string }
-		}
+	Pools []struct{ Pool, DeleteCommand string }
+}
+
+// poolCheck is the document of `pools check`.
+type poolCheck struct {
+	Answer  string
+	Ranges  []struct{ OtherPool bool }
+	Outside []struct{ IP, PodRef string }
+	Twice   []struct {
+		IP   string
+		Next int
+		By   []string
 	}
+}
+
+func (s *stage) poolCheck(t *testing.T, code int, args ...string) (d poolCheck) {
+	t.Helper()
+	out := s.product(t, append([]string{"pools", "check"}, args...)...)
+	out.exits(t, code)
+	check(t, json.Unmarshal([]byte(out.stdout), &d))
+	return d
 }
 
 func (s *stage) changedPools(t *testing.T, code int, args ...string) (d changedPools) {
@@ -147,12 +163,12 @@ func TestPools_NewRange(t *testing.T) {
 
 	t.Run("a smaller part of the same pool", func(t *testing.T) {
 		span := "10.7.0.1-10.7.0.2/24"
-		p := s.changedPools(t, 1, "10.7.0.0-24", "--new-range", span).Pools[0].NewRange
+		p := s.poolCheck(t, 0, "10.7.0.0-24", "--new-range", span)
 		equal(t, "outside", fmt.Sprint(p.Outside), "[{10.7.0.3 default/three}]")
-		equal(t, "another pool", p.OtherPool, false)
+		equal(t, "another pool", p.Ranges[0].OtherPool, false)
 		equal(t, "outside of what excludes one",
-			fmt.Sprint(s.changedPools(t, 1, "10.7.0.0/24", "--new-range", "10.7.0.0/24", "--new-exclude", "10.7.0.2/31").
-				Pools[0].NewRange.Outside), "[{10.7.0.2 default/two} {10.7.0.3 default/three}]")
+			fmt.Sprint(s.poolCheck(t, 0, "10.7.0.0/24", "--new-range", "10.7.0.0/24", "--exclude", "10.7.0.2/31").Outside),
+			"[{10.7.0.2 default/two} {10.7.0.3 default/three}]")
 		// What whereabouts makes of it: it is full, until an address inside is released.
 		changed := simple("net", span)
 		s.redefine(t, changed)
@@ -162,14 +178,30 @@ func TestPools_NewRange(t *testing.T) {
 	})
 
 	t.Run("another pool, which has none of the allocations", func(t *testing.T) {
-		d := s.changedPools(t, 0, "10.7.0.0-24", "--new-range", "10.7.0.0/29")
-		equal(t, "outside", len(d.Pools[0].NewRange.Outside), 0)
-		equal(t, "another pool", d.Pools[0].NewRange.OtherPool, true)
+		d := s.poolCheck(t, 0, "10.7.0.0-24", "--new-range", "10.7.0.0/29")
+		equal(t, "outside", len(d.Outside), 0)
+		equal(t, "another pool", d.Ranges[0].OtherPool, true)
 		changed := simple("net", "10.7.0.0/29")
 		s.redefine(t, changed)
 		// Only the reservations keep the ADD from the addresses of the others.
 		equal(t, "the next address", s.up(t, "worker-1", "six", changed).ips, []string{"10.7.0.4"})
 		equal(t, "allocations of the new pool", s.usage(t, "10.7.0.0-29").Used, 1)
+	})
+
+	t.Run("without overlapping ranges the next ADD assigns what a pod has", func(t *testing.T) {
+		other := network("net", harness.IPAM{"range": "10.7.0.0/28", "enable_overlapping_ranges": false})
+		file := filepath.Join(t.TempDir(), "nad.yaml")
+		check(t, os.WriteFile(file, []byte(`{kind: NetworkAttachmentDefinition, metadata: {name: net}, spec: {config:
+			'{"ipam":{"type":"whereabouts","range":"10.7.0.0/28","enable_overlapping_ranges":false}}'}}`), 0o600))
+		d := s.poolCheck(t, 1, "10.7.0.0-24", "--definition", file)
+		equal(t, "the answer", d.Answer, "Twice")
+		s.redefine(t, other)
+		for i, x := range d.Twice {
+			if x.Next == i+1 { // until a free one comes first
+				equal(t, "the next address", s.up(t, "worker-1", fmt.Sprint("twin-", i), other).ips, []string{x.IP})
+			}
+		}
+		equal(t, "what is assigned twice next", d.Twice[0].Next, 1)
 	})
 }
 

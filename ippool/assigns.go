@@ -51,3 +51,6 @@ func (b Bounds) whyNot(prefix netip.Prefix, addr netip.Addr) string {
 	}
 	return ""
 }
+
+// ParseConfig returns the whereabouts sections of a CNI configuration, as spec.config of a NetworkAttachmentDefinition.
+func ParseConfig(config string) ([]Network, error) { return readConfig(config) }

@@ -21,6 +21,7 @@ var mayImport = map[string][]string{
 	"reconciler/memory":    {"facts", "judge"},
 	"reconciler/restore":   {"facts", "judge"},
 	"reconciler/usage":     {"facts", "judge", "findings"},
+	"reconciler/ranges":    {"facts", "judge", "findings", "usage"},
 	"reconciler/plan":      {"facts", "judge", "findings", "memory", "restore"},
 	"reconciler/apply":     {"facts", "judge", "findings"},
 	"reconciler":           {"facts", "judge", "findings", "memory", "restore", "plan", "apply"},

@@ -163,7 +163,7 @@ func (o *options) reconciler(ctx context.Context) (*reconciler.Reconciler, *kube
 	}
 	// A variable of a script may be empty. Without a filter the command would be about everything.
 	for _, name := range []string{"address", "pool", "pod-namespace", "on-node", "verdict", "reason", "fail-on",
-		"snapshot", "new-range", "new-exclude"} {
+		"snapshot", "new-range", "range-start", "range-end", "exclude", "definition"} {
 		if flag := o.given.Lookup(name); flag != nil && flag.Changed && strings.Trim(flag.Value.String(), "[,]") == "" {
 			return nil, nil, fmt.Errorf("--%s is empty: give it a value, or leave it out", name)
 		}

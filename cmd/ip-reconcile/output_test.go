@@ -32,11 +32,18 @@ func TestOutput_Golden(t *testing.T) {
 			"release --on-node worker-4", "release 10.0.0.20 -o name",
 			"release 10.0.0.11 10.1.0.4 -o jsonpath={.kind}{.dryRun}{.failed}"},
 		"pools": {"pools", "pools -o wide --no-headers", "pools 10.0.0.0/24", "pools -o name",
-			"pools 10.0.0.0/24 --new-range 10.0.0.5-10.0.0.25/24 --new-exclude 10.0.0.8/30",
-			"pools --unused",
-			"pools --new-range 10.1.0.0/30", "pools x --new-exclude 10.1.0.1", "pools x --unused",
-			"pools 10.1.0.5 --new-range 10.1.0.0", "pools 10.1.0.5 --new-range 10.1.0.0/24 --new-exclude y",
-			"pools x --new-range=", "pools 10.1.0.5 --new-range fd00::/48"},
+			"pools --unused", "pools x --unused", "pools 10.0.0.0/24 --new-range 10.1.0.0/30"},
+		"pools_check": {"pools check 10.0.0.0/24 --new-range 10.0.0.5-10.0.0.25/24 --exclude 10.0.0.8/30 --add 3",
+			"pools check 10.0.0.0-24 --new-range 10.0.0.0/25", "pools check --definition testdata/nad.yaml",
+			"pools check 10.0.0.0-24 --new-range 10.9.8.0/24 -o yaml", "pools check 10.0.0.0-24 --new-range 10.0.0.0/16 -o name",
+			"pools check --new-range 10.1.0.0/30", "pools check x --exclude 10.1.0.1", "pools check x y",
+			"pools check x --new-range 10.0.0.0/24", "pools check 10.1.0.5 --new-range 10.1.0.0/25",
+			"pools check 10.0.0.0-24 --new-range 10.1.0.0", "pools check 10.0.0.0-24 --new-range 10.1.0.0/24 --exclude y",
+			"pools check x --new-range=", "pools check 10.0.0.0-24 --new-range fd00::/48",
+			"pools check 10.0.0.0-24 --new-range 10.1.0.0/24 --range-start 10.2.0.1",
+			"pools check --definition testdata/nad.yaml --exclude 10.0.0.1", "pools check --definition testdata/none.yaml",
+			"pools check --definition testdata/pools.txt", "pools check x --new-range 10.0.0.0/24 --surge y",
+			"pools check x --new-range 10.0.0.0/24 --add -1"},
 		"recover": {"recover", "recover -o name",
 			"recover -o jsonpath={range.writes[*]}{.kind}/{.ip}/{.podRef}/{.instead}/{.state},{end}"},
 		// A filter of what is not there is an error, of a run at the end.
@@ -47,8 +54,7 @@ func TestOutput_Golden(t *testing.T) {
 			"check -o name --pool ippool.whereabouts.cni.cncf.io/kube-system/worker-1-10.1.0.0-26"},
 		"documents": {"check -o json --pool worker-1-10.1.0.0-26 --address 10.9.9.9",
 			"run -o json --dry-run --repair --pool worker-1-10.1.0.0-26",
-			"recover -o yaml", "pools -o json", "pools -o yaml 10.1.0.5",
-			"pools -o yaml 10.1.0.5 --new-range 10.1.0.0/30", "pools -o yaml --unused"},
+			"recover -o yaml", "pools -o json", "pools -o yaml 10.1.0.5", "pools -o yaml --unused"},
 	} {
 		var got strings.Builder
 		for _, command := range commands {

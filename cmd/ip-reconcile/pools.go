@@ -17,9 +17,8 @@ import (
 // poolsOptions are the flags of pools.
 type poolsOptions struct {
 	options
-	newRange string
-	exclude  []string
-	unused   bool
+	unused bool
+	moved  string // the value of a flag that moved to pools check
 }
 
 func newPools(std streams) *cobra.Command {
@@ -41,18 +40,14 @@ USABLE follows the NetworkAttachmentDefinitions: range, range_start, range_end, 
 ipRanges and node_slice_size. It is "?" where no definition of the pool can be read.
 Limits in whereabouts' own files on the nodes are unknown.
 
---new-range prints what would be outside of another range of the pool, and who has it:
-allocations, reservations without an allocation, and addresses that pods carry without one.
-It also prints why more may be outside than it can know. The range is as in a definition:
-10.0.0.0/25, or 10.0.0.5-10.0.0.20/24.
+pools check prints what another range of a pool would mean, before you edit its definition.
 
 --unused prints the pools without allocations and reservations that no
 NetworkAttachmentDefinition names, each with the command that deletes it. It concludes
 nothing while a definition cannot be read. It does not observe a network that only a CNI
 configuration file on nodes defines: do not delete its pool.
 
-Exit code 0: the pools are printed; 1: something is outside of --new-range, or may be; 2: the cluster
-could not be read, or has no such pool.
+Exit code 0: the pools are printed; 2: the cluster could not be read, or has no such pool.
 
 To see changes, run it under watch(1), as in the examples, or open the page of
 'ip-reconcile ui'.
@@ -60,7 +55,7 @@ To see changes, run it under watch(1), as in the examples, or open the page of
 		Example: `  ip-reconcile pools
   ip-reconcile pools 10.0.0.0/24
   ip-reconcile pools kube-system/10.0.0.0-24 -o json | jq '.pools[].waiting'
-  ip-reconcile pools 10.0.0.0-24 --new-range 10.0.0.0/25
+  ip-reconcile pools check 10.0.0.0-24 --new-range 10.0.0.0/25
   ip-reconcile pools --unused
   watch ip-reconcile pools
   ip-reconcile pools --snapshot ./must-gather`,
@@ -69,13 +64,13 @@ To see changes, run it under watch(1), as in the examples, or open the page of
 	o.add(c.Flags(), "warn")
 	o.AddConfirmAfter(c.Flags())
 	f := c.Flags()
-	f.StringVar(&o.newRange, "new-range", "", "print what would be outside of this range of the pool, for example "+
-		"10.0.0.0/25 or 10.0.0.5-10.0.0.20/24")
-	f.StringSliceVar(&o.exclude, "new-exclude", nil, "what --new-range excludes: ranges or addresses")
+	f.StringVar(&o.moved, "new-range", "", "see pools check")
+	_ = f.MarkHidden("new-range") // an error only for a flag that does not exist
 	c.ValidArgsFunction = func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		return matching(typed, o.namesInTime(c.Context(), "").poolNames()), cobra.ShellCompDirectiveNoFileComp
 	}
 	f.BoolVar(&o.unused, "unused", false, "print the pools that nothing uses, and how to delete them")
+	c.AddCommand(newPoolsCheck(std))
 	return c
 }
 
@@ -84,19 +79,10 @@ func (o *poolsOptions) pools(ctx context.Context, args []string) error {
 	case len(args) > 1:
 		return fmt.Errorf("pools takes at most one name, range or address, got %d arguments; see '%s pools --help'",
 			len(args), commandName())
-	case o.newRange != "" && len(args) == 0:
-		return errors.New("--new-range needs the pool: its name, its range, or an address in it")
-	case o.newRange == "" && len(o.exclude) > 0:
-		return errors.New("--new-exclude needs --new-range")
+	case o.given.Changed("new-range"):
+		return fmt.Errorf("pools has no --new-range: use '%s pools check POOL --new-range %s'", commandName(), o.moved)
 	case o.unused && len(args) > 0:
 		return errors.New("--unused is about all pools, and cannot be used with one")
-	}
-	var to *view.NewRange
-	if o.newRange != "" {
-		var err error
-		if to, err = view.ParseNewRange(o.newRange, o.exclude); err != nil {
-			return fmt.Errorf("--new-range %q: %w", o.newRange, err)
-		}
 	}
 	r, checked, err := o.judge(ctx)
 	if err != nil {
@@ -127,8 +113,8 @@ func (o *poolsOptions) pools(ctx context.Context, args []string) error {
 		a.document, a.notes = d, d.Notes
 		a.screen = func(s *screen.Screen) { s.Pools(d) }
 	} else {
-		d := view.NewPoolReport(out, all, pools, to)
-		a.document, a.notes, a.isUnresolved = d, d.Notes, d.HasOutside()
+		d := view.NewPoolReport(out, all, pools)
+		a.document, a.notes = d, d.Notes
 		a.screen = func(s *screen.Screen) { s.Pool(d) }
 	}
 	return o.print(ctx, a)

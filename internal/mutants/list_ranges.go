@@ -16,5 +16,16 @@ func ranges() []Mutant {
 		{Fault: "A definition assigns what it excludes", Decl: "Bounds.whyNot",
 			Tests: "TestNetwork_MayAssignWhatIsUsable",
 			Old:   `e.Contains(addr)`, New: `false`},
+		{Fault: "A stale reservation keeps an address", Decl: "holders.reserved", Tests: "TestCheck_StaleReservations",
+			Old: `!r.Deleting && it.Verdict != judge.Stale`, New: `!r.Deleting`},
+		{Fault: "Reservations keep addresses without overlapping ranges", Decl: "holders.reserved",
+			Tests: "TestCheck_Twice",
+			Old:   `if !n.Overlapping {`, New: `if false {`},
+		{Fault: "What other IPAM assigned is free", Decl: "holders.mayHave", Tests: "TestCheck_Twice",
+			Old: `if c.Definition == nil {
+		return true`, New: `if c.Definition == nil {
+		return false`},
+		{Fault: "A silent node carries nothing unknown", Decl: "unknown", Tests: "TestCheck_Unknown",
+			Old: `state == facts.NodeNoFreshReport`, New: `false`},
 	}
 }

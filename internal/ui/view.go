@@ -137,7 +137,7 @@ func (v *View) pool(name string) (*PoolMap, error) {
 	}
 	facts := advice.Facts{Names: map[string]string{"pool": name}}
 	return &PoolMap{
-		Pool:      signed(v, view.NewPoolReport(v.Result, all, all.All[i:i+1], nil)),
+		Pool:      signed(v, view.NewPoolReport(v.Result, all, all.All[i:i+1])),
 		Addresses: lists.Clone(explain.Runs(v.Result.Assessment, all.All[i])),
 		Commands:  lists.Clone(v.Advisor.Steps("more", "map of a pool", facts)),
 	}, nil

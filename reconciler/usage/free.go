@@ -105,15 +105,15 @@ func setOf(b *netipx.IPSetBuilder) *netipx.IPSet {
 	return s
 }
 
-// mostSkipped is how many reserved addresses an ADD can skip in its 10 s. It tries one after the other, with two
+// MostSkipped is how many reserved addresses an ADD can skip in its 10 s. It tries one after the other, with two
 // requests each at client-go's 5 a second (whereabouts v0.9.4, pkg/storage/kubernetes/ipam.go,
 // IPManagementKubernetesUpdate; pkg/storage/storage.go, RequestTimeout). Measured: it skipped 24 in 9 s, and failed
 // with 27.
-const mostSkipped = 24
+const MostSkipped = 24
 
 // noteBlocked notes a pool whose free addresses an ADD cannot reach in time.
 func (p *Pool) noteBlocked(u *Pools) {
-	if p.Free == nil || p.Free.Sign() == 0 || p.skipped.Cmp(big.NewInt(mostSkipped)) <= 0 {
+	if p.Free == nil || p.Free.Sign() == 0 || p.skipped.Cmp(big.NewInt(MostSkipped)) <= 0 {
 		return
 	}
 	u.Notes = append(u.Notes, fmt.Sprintf("ADDs to pool %s fail although %s addresses are free: %d addresses before the "+

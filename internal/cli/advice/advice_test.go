@@ -20,6 +20,7 @@ func advisor() Advisor { return Advisor{Program: "ip-reconcile", Namespace: "kub
 // known has a name for every place.
 func known() Facts {
 	return Facts{Names: map[string]string{"ip": "10.0.0.7", "pool": "kube-system/10.0.0.0-24",
+		"definition": "default/wb", "exclude": "10.0.0.8/30", "begin": "10.0.0.9", "workloads": "default/Pod/web-0",
 		"reservation": "kube-system/10.0.0.7", "pod": "default/web-0", "container": "c0ffee",
 		"otherpod": "default/web-1", "othercontainer": "beef", "othernode": "worker-2", "restore": "k3f7q2m9xa",
 		"reason": "NodeUnreachable", "repairpool": "kube-system/10.0.0.0-24", "claimingpod": "default/web-1",

@@ -18,15 +18,16 @@ var firstFlags = map[string]string{
 	"check": "address all context fail-on kubeconfig now on-node output pod-namespace pool reason snapshot verdict watch",
 	"run": "address confirm-after context dry-run fail-on kubeconfig output pod-namespace pool proven-only " +
 		"reason repair snapshot yes",
-	"release": "because context dry-run kubeconfig on-node output override pod snapshot yes",
-	"plan":    "address context kubeconfig on-node output output-file pod-namespace pool reason",
-	"apply":   "context filename kubeconfig max-age output yes",
-	"explain": "confirm-after context filename kubeconfig now output reconciler-namespace snapshot",
-	"pools":   "confirm-after context kubeconfig new-exclude new-range no-headers now output snapshot unused watch",
-	"recover": "context dry-run kubeconfig output snapshot yes",
-	"status":  "context kubeconfig output reconciler-namespace",
-	"sysdump": "context kubeconfig output reconciler-namespace redact-names",
-	"history": "context filename kubeconfig no-headers output reconciler-namespace since verify",
+	"release":     "because context dry-run kubeconfig on-node output override pod snapshot yes",
+	"plan":        "address context kubeconfig on-node output output-file pod-namespace pool reason",
+	"apply":       "context filename kubeconfig max-age output yes",
+	"explain":     "confirm-after context filename kubeconfig now output reconciler-namespace snapshot",
+	"pools":       "confirm-after context kubeconfig no-headers now output snapshot unused watch",
+	"pools check": "add context definition exclude kubeconfig new-range now output range-end range-start snapshot surge",
+	"recover":     "context dry-run kubeconfig output snapshot yes",
+	"status":      "context kubeconfig output reconciler-namespace",
+	"sysdump":     "context kubeconfig output reconciler-namespace redact-names",
+	"history":     "context filename kubeconfig no-headers output reconciler-namespace since verify",
 	"serve": "agents confirm-after context cron fence-timeout health-probe-bind-address kubeconfig leader-elect " +
 		"log-level metrics-bind-address repair ui",
 	"ui":    "context kubeconfig now open port reconciler-namespace snapshot",
@@ -35,7 +36,11 @@ var firstFlags = map[string]string{
 
 // IsAdvanced reports whether the help of a command lists a flag among the advanced ones.
 func IsAdvanced(c *cobra.Command, f *pflag.Flag) bool {
-	first := firstFlags[strings.TrimPrefix(c.Name(), "ip-reconcile-")]
+	name := strings.TrimPrefix(c.Name(), "ip-reconcile-")
+	if c.HasParent() && c.Parent().HasParent() {
+		name = c.Parent().Name() + " " + name
+	}
+	first := firstFlags[name]
 	return first != "" && f.Name != "help" && f.Name != "version" && !slices.Contains(strings.Fields(first), f.Name)
 }
 

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
@@ -38,15 +37,11 @@ func (s *Screen) Pool(d *view.PoolReport) {
 			s.Line("")
 		}
 		s.poolTable(p.PoolUsage)
-		if p.NewRange != nil {
-			s.newRange(d.ObservedAt, p.Pool, p.NewRange)
-			continue
-		}
 		for _, def := range p.Definitions {
-			s.fact(def.Name, fmt.Sprintf("%s usable: %s", amount(def.Usable.Int), ranges(def.Ranges, def.MoreRanges)))
+			s.fact(def.Name, fmt.Sprintf("%s usable: %s", amount(def.Usable.Int), rangeList(def.Ranges, def.MoreRanges)))
 		}
 		if p.Unknown == "" {
-			s.fact("free", ranges(p.FreeRanges, p.MoreFreeRanges))
+			s.fact("free", rangeList(p.FreeRanges, p.MoreFreeRanges))
 		}
 		s.fact("namespaces", owners(p.Namespaces))
 		s.fact("workloads", owners(p.Workloads))
@@ -57,28 +52,9 @@ func (s *Screen) Pool(d *view.PoolReport) {
 		s.rows("STALE", d.ObservedAt, p.StaleEntries)
 	}
 	s.legend()
-	if len(d.Pools) == 1 && d.Pools[0].NewRange == nil && d.Pools[0].Held+d.Pools[0].Stale > 0 && !s.NoHeaders {
+	if len(d.Pools) == 1 && d.Pools[0].Held+d.Pools[0].Stale > 0 && !s.NoHeaders {
 		s.Line("'explain pool/%s' lists what is held and stale, with the steps that end it.", d.Pools[0].Pool)
 	}
-}
-
-// newRange writes what would be outside of a new range of a pool.
-func (s *Screen) newRange(now time.Time, pool string, d *view.PoolNewRange) {
-	s.fact("new range", fmt.Sprintf("%s, %s usable; outside: %s, %s without an allocation, %d Unrecorded", d.Range,
-		amount(d.Usable.Int), Count(len(d.Outside), "allocation"), Count(len(d.OutsideReservations), "reservation"),
-		len(d.OutsideUnrecorded)))
-	for _, why := range d.Unknown {
-		s.Text("More may be outside: ", why)
-	}
-	if d.OtherPool {
-		s.Text("", fmt.Sprintf("%s is another pool than %s, and begins without its allocations. Only reservations "+
-			"(enable_overlapping_ranges) keep its ADDs from addresses that are in use.", d.Range, pool))
-	}
-	for _, v := range view.Verdicts() {
-		isOf := func(a view.AllocationRow) bool { return a.Verdict.String() == v }
-		s.rows("OUTSIDE, "+v, now, lists.Filter(d.Items, isOf))
-	}
-	s.Findings("OUTSIDE, Unrecorded", d.OutsideUnrecorded)
 }
 
 // poolTable writes a row for each pool, and each reason for a question mark once.
@@ -132,7 +108,7 @@ func percent(p view.PoolUsage) string {
 	return fmt.Sprintf("%d%%", int(*p.Fill*100))
 }
 
-func ranges(all []string, more int) string {
+func rangeList(all []string, more int) string {
 	if more > 0 {
 		all = append(slices.Clone(all), fmt.Sprintf("and %d more", more))
 	}

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
@@ -22,6 +23,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judgetest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/ranges"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
@@ -136,7 +138,7 @@ func poolScreens(t *testing.T) (all, each string) {
 	out := &reconciler.Result{Assessment: j}
 	list, details := &Screen{Width: 100}, &Screen{ConfirmAfter: 15 * time.Minute, Width: 100}
 	list.Pools(view.NewPoolsReport(out, u))
-	details.Pool(view.NewPoolReport(out, u, u.All, nil))
+	details.Pool(view.NewPoolReport(out, u, u.All))
 	return list.String(), details.String()
 }
 
@@ -148,11 +150,17 @@ func newRangeScreen(t *testing.T) string {
 			"net1")), Pod("web-1", Carrying("10.0.0.1")), Pod("web-4", Carrying("10.0.0.4"))), facts.Policy{})
 	u := usage.Of(j)
 	s := &Screen{ConfirmAfter: time.Minute, Width: 100}
-	to, err := view.ParseNewRange("10.0.0.0/30", nil)
+	p, err := ranges.OfRange(j.Facts(), u.All[0], ranges.Bounds{Range: "10.0.0.0/30"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Pool(view.NewPoolReport(&reconciler.Result{Assessment: j}, u, u.All, to))
+	c := ranges.Of(j, u, p)
+	fits, err := c.Fits(j, 2, intstr.FromInt32(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := []view.Advice{{Why: "Do this.", Command: "kubectl edit x"}, {Why: "Then that."}}
+	s.PoolCheck(view.NewPoolCheck(&reconciler.Result{Assessment: j}, u, c, fits, steps))
 	return s.String()
 }
 

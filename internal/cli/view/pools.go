@@ -2,7 +2,6 @@ package view
 
 import (
 	"math/big"
-	"slices"
 	"strings"
 
 	"go4.org/netipx"
@@ -73,34 +72,6 @@ type PoolDetail struct {
 	MoreFreeRanges int `json:"moreFreeRanges"`
 	// StaleEntries are as in check.
 	StaleEntries []AllocationRow `json:"staleEntries"`
-	// NewRange is absent without --new-range.
-	NewRange *PoolNewRange `json:"newRange,omitempty"`
-}
-
-// PoolNewRange is what another range would mean for a pool.
-type PoolNewRange struct {
-	// Range and Exclude are as in a NetworkAttachmentDefinition.
-	Range   string   `json:"range"`
-	Exclude []string `json:"exclude"`
-	// Usable is the number of addresses that can be assigned from an empty pool of the range.
-	Usable Count `json:"usable"`
-	// OtherPool is true where whereabouts uses another pool for the range. That one has none of the allocations.
-	OtherPool bool `json:"otherPool"`
-	// Outside are the allocations whose address the range does not assign, or is uncertain.
-	Outside []AllocationRow `json:"outside"`
-	// OutsideReservations are the reservations without an allocation whose address the range does not assign.
-	OutsideReservations []ReservationRow `json:"outsideReservations"`
-	// OutsideUnrecorded are the findings Unrecorded on addresses of the pool that the range does not assign.
-	OutsideUnrecorded []Finding `json:"outsideUnrecorded"`
-	// Unknown has a sentence for each thing because of which more may be outside than is listed.
-	Unknown []string `json:"unknown"`
-	// Items are the rows of Outside and OutsideReservations.
-	Items []AllocationRow `json:"-"`
-}
-
-// HasOutside reports whether something is outside of the range, or may be.
-func (d *PoolNewRange) HasOutside() bool {
-	return len(d.Items)+len(d.OutsideUnrecorded)+len(d.Unknown) > 0
 }
 
 // PoolDefinition has the addresses that one NetworkAttachmentDefinition assigns from a pool.
@@ -141,23 +112,11 @@ func NewPoolsReport(out *reconciler.Result, u *usage.Pools) *PoolsReport {
 		Pools: lists.Map(u.All, NewPoolUsage)}
 }
 
-// NewPoolReport returns the document of pools for some pools, with what another range would mean for them, unless to is
-// nil. Gates against releases in other pools are no answer.
-func NewPoolReport(out *reconciler.Result, u *usage.Pools, pools []*usage.Pool, to *NewRange) *PoolReport {
+// NewPoolReport returns the document of pools for some pools. Gates against releases in other pools are no answer.
+func NewPoolReport(out *reconciler.Result, u *usage.Pools, pools []*usage.Pool) *PoolReport {
 	p := Pick(out, Filter{Pools: lists.Map(pools, (*usage.Pool).Ref)})
 	return &PoolReport{Header: headerOf(KindPool, p.Observation.Now), Circumstances: p.poolCircumstances(u),
-		Pools: lists.Map(pools, func(pool *usage.Pool) PoolDetail {
-			d := p.poolDetail(u, pool)
-			if to != nil {
-				d.NewRange = to.of(p, out.Assessment, pool)
-			}
-			return d
-		})}
-}
-
-// HasOutside reports whether something is outside of the new range of a pool, or may be.
-func (d *PoolReport) HasOutside() bool {
-	return slices.ContainsFunc(d.Pools, func(p PoolDetail) bool { return p.NewRange != nil && p.NewRange.HasOutside() })
+		Pools: lists.Map(pools, func(pool *usage.Pool) PoolDetail { return p.poolDetail(u, pool) })}
 }
 
 func (p *Picked) poolDetail(u *usage.Pools, pool *usage.Pool) PoolDetail {
@@ -168,7 +127,7 @@ func (p *Picked) poolDetail(u *usage.Pools, pool *usage.Pool) PoolDetail {
 		StaleEntries: lists.Map(pool.StaleEntries, p.Row),
 	}
 	if free := pool.FreeAddresses; free != nil {
-		d.FreeRanges, d.MoreFreeRanges = ranges(free)
+		d.FreeRanges, d.MoreFreeRanges = rangesOf(free)
 	}
 	return d
 }
@@ -194,12 +153,12 @@ func NewPoolUsage(p *usage.Pool) PoolUsage {
 }
 
 func newDefinition(n *usage.Definition) PoolDefinition {
-	texts, more := ranges(n.Usable)
+	texts, more := rangesOf(n.Usable)
 	return PoolDefinition{n.String(), Count{ippool.Size(n.Usable)}, texts, more}
 }
 
-// ranges returns the first 20 ranges of a set, and the number of the others.
-func ranges(set *netipx.IPSet) (texts []string, more int) {
+// rangesOf returns the first 20 ranges of a set, and the number of the others.
+func rangesOf(set *netipx.IPSet) (texts []string, more int) {
 	all := set.Ranges()
 	first := all[:min(len(all), 20)]
 	return lists.Map(first, func(r netipx.IPRange) string {

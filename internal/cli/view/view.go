@@ -27,6 +27,7 @@ const (
 	KindRecovery     = "Recovery"
 	KindPools        = "PoolList"
 	KindPool         = "Pool"
+	KindPoolCheck    = "PoolCheck"
 	KindStatus       = "Status"
 	KindPlan         = "Plan"
 	KindAddresses    = "AddressList"

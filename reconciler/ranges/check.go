@@ -1,0 +1,241 @@
+package ranges
+
+import (
+	"math/big"
+	"net/netip"
+	"slices"
+
+	"go4.org/netipx"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
+)
+
+// Check is what follows from a proposal.
+type Check struct {
+	*Proposal
+	Ranges []*Range
+	// Outside are the allocations of the pools of today that no range would assign, and OutsideReservations the
+	// reservations without an allocation.
+	Outside, OutsideReservations []*judge.Item
+	// OutsideUnrecorded are the findings Unrecorded on addresses of those pools that no range would assign.
+	OutsideUnrecorded []findings.Finding
+	// Twice are the addresses that somebody has, and that the next ADDs would assign a second time.
+	Twice []Twice
+	// Overlaps are definitions that assign the same addresses from other pools, without looking there.
+	Overlaps []Overlap
+	// Unknown has a sentence for each thing because of which more addresses may be outside, or assigned twice.
+	Unknown []string
+}
+
+// Range is a range of the proposal.
+type Range struct {
+	Network ippool.Network
+	Prefix  netip.Prefix
+	Bounds  ippool.Bounds
+	// Pool is that of the range, "<namespace>/<name>"; "" for a range that is cut into slices.
+	Pool    string
+	Exists  bool // the pool does
+	IsToday bool // the pool is one of the proposal's pools: the ADDs go on in it
+	// Usable are the addresses that ADDs may assign from an empty pool. Free are those that ADDs would assign now and that
+	// nobody has.
+	Usable, Free *netipx.IPSet
+	// Skipped is how many reserved addresses an ADD tries before the first free one, see usage.MostSkipped.
+	Skipped *big.Int
+
+	open      *netipx.IPSet // what ADDs assign, whether somebody has it or not
+	recorded  *netipx.IPSet // in the pools of the range
+	protected map[netip.Addr]bool
+}
+
+// Twice is an address that somebody has and that an ADD would assign.
+type Twice struct {
+	Address netip.Addr
+	Range   *Range
+	// Next is which one of the next ADDs would assign it, counted from 1 while no address is released; nil for slices.
+	Next *big.Int
+	By   []string // who has it
+	Why  string
+	// IsLacking: an allocation or a reservation is missing that --repair may write.
+	IsLacking bool
+}
+
+// Of judges a proposal by an assessment of everything that was observed.
+//
+// The rule is that of whereabouts v0.9.4. An ADD takes the lowest address from range_start to range_end, never the
+// first and the last one of the range, that is not excluded and that has no entry in the pool of the range
+// (pkg/allocate/allocate.go, IterateForAssignment; pkg/iphelpers/iphelpers.go, GetIPRange). The pool is found by its
+// name, which has the network_name and the range, so another range has another pool, and that is empty
+// (pkg/storage/kubernetes/ipam.go, IPPoolName, GetIPPool). Only with enable_overlapping_ranges the ADD then skips what
+// has another pod's reservation in the network, and tries the next address (IPManagementKubernetesUpdate). Nothing else
+// keeps an address from being assigned: neither pods nor sandboxes nor allocations of other pools are looked at. A pod
+// with an entry for its interface in the pool keeps this address (AssignIP), whatever the bounds are.
+func Of(j *findings.Assessment, pools *usage.Pools, p *Proposal) *Check {
+	c := &Check{Proposal: p, Unknown: append(slices.Clone(p.Unknown), unknown(j)...)}
+	x := newHolders(j, p)
+	for _, n := range p.Networks {
+		ranges := n.Ranges
+		if n.Slices {
+			ranges = ranges[:min(len(ranges), 1)] // the slices are cut from the first range
+		}
+		for i, prefix := range ranges {
+			if slices.Index(ranges, prefix) == i { // of equal ranges only the first counts
+				c.add(x, n, i)
+			}
+		}
+	}
+	for _, r := range c.Ranges {
+		c.findTwice(x, r)
+	}
+	c.findOutside(j)
+	c.Overlaps = overlaps(j, p, c.Ranges)
+	return c
+}
+
+// IsTwice reports whether something would be assigned twice.
+func (c *Check) IsTwice() bool { return len(c.Twice)+len(c.Overlaps) > 0 }
+
+// add adds the i-th range of a network.
+func (c *Check) add(x *holders, n ippool.Network, i int) {
+	prefix := n.Ranges[i]
+	fresh := ippool.NewPool(x.namespace, n.Name, prefix)
+	r := &Range{Network: n, Prefix: prefix, Pool: fresh.Ref(), protected: x.reserved(n)}
+	var entries netipx.IPSetBuilder
+	for _, p := range x.f.Pools() {
+		if _, ok := n.Assigns(p.Pool); !ok || p.Namespace != x.namespace || !n.Slices && p.Range.Prefix() != prefix {
+			continue
+		}
+		r.Exists = true
+		r.IsToday = r.IsToday || slices.ContainsFunc(c.Pools, func(today *usage.Pool) bool { return today.Ref() == p.Ref() })
+		for j := range p.Allocations {
+			if a := p.Allocations[j].Address; a.IsValid() {
+				entries.Add(a)
+			}
+		}
+	}
+	r.recorded, _ = entries.IPSet()
+	if n.Slices { // which slice is which node's, and so the order of ADDs, is not known
+		r.Pool = ""
+		r.Usable = after(prefix, prefix.Addr())
+	} else {
+		if i < len(n.Bounds) {
+			r.Bounds = n.Bounds[i]
+		}
+		r.Usable = n.Usable(fresh)
+	}
+	r.open = without(r.Usable, r.recorded, setOf(r.protected))
+	r.countSkipped()
+	c.Ranges = append(c.Ranges, r)
+}
+
+// countSkipped counts the addresses before the first one that an ADD assigns, which it tries in vain.
+func (r *Range) countSkipped() {
+	r.Skipped = new(big.Int)
+	if free := r.open.Ranges(); len(free) > 0 && !r.Network.Slices {
+		tried := without(r.Usable, r.recorded, after(r.Prefix, free[0].From()))
+		r.Skipped = ippool.Size(tried)
+	}
+}
+
+// after are the addresses of a range from one on.
+func after(prefix netip.Prefix, first netip.Addr) *netipx.IPSet {
+	var set netipx.IPSetBuilder
+	set.AddRange(netipx.IPRangeFrom(first, netipx.RangeOfPrefix(prefix).To()))
+	s, _ := set.IPSet()
+	return s
+}
+
+func without(set *netipx.IPSet, others ...*netipx.IPSet) *netipx.IPSet {
+	var rest netipx.IPSetBuilder
+	rest.AddSet(set)
+	for _, other := range others {
+		rest.RemoveSet(other)
+	}
+	s, _ := rest.IPSet() // of valid sets, which give no error
+	return s
+}
+
+func setOf(addresses map[netip.Addr]bool) *netipx.IPSet {
+	var set netipx.IPSetBuilder
+	for a := range addresses {
+		set.Add(a)
+	}
+	s, _ := set.IPSet()
+	return s
+}
+
+// findTwice finds what ADDs in a range would assign although somebody has it.
+func (c *Check) findTwice(x *holders, r *Range) {
+	held := map[netip.Addr]bool{}
+	position := newPositions(r.open)
+	for _, addr := range x.addresses(r) {
+		by, why, isLacking := x.at(addr, r)
+		if len(by) == 0 {
+			continue
+		}
+		held[addr] = true
+		t := Twice{Address: addr, Range: r, By: by, Why: why, IsLacking: isLacking}
+		if !r.Network.Slices {
+			t.Next = position.of(addr)
+		}
+		c.Twice = append(c.Twice, t)
+	}
+	for addr := range x.stale { // until it is released
+		held[addr] = true
+	}
+	r.Free = without(r.open, setOf(held))
+}
+
+// positions counts the addresses of a set before an address. It is asked in ascending order.
+type positions struct {
+	ranges []netipx.IPRange
+	before *big.Int // addresses in the ranges that are behind
+}
+
+func newPositions(set *netipx.IPSet) *positions { return &positions{set.Ranges(), new(big.Int)} }
+
+// of is the position of an address of the set, counted from 1.
+func (p *positions) of(addr netip.Addr) *big.Int {
+	for !p.ranges[0].Contains(addr) {
+		p.before.Add(p.before, size(p.ranges[0]))
+		p.ranges = p.ranges[1:]
+	}
+	return new(big.Int).Add(p.before, size(netipx.IPRangeFrom(p.ranges[0].From(), addr)))
+}
+
+func size(r netipx.IPRange) *big.Int {
+	var set netipx.IPSetBuilder
+	set.AddRange(r)
+	s, _ := set.IPSet()
+	return ippool.Size(s)
+}
+
+// findOutside finds what the pools of today have and no range of the proposal assigns.
+func (c *Check) findOutside(j *findings.Assessment) {
+	isToday := func(ref string) bool {
+		return slices.ContainsFunc(c.Pools, func(p *usage.Pool) bool { return p.Ref() == ref })
+	}
+	for _, it := range j.Allocations {
+		isUnsupported := it.Pool.Unsupported != ""
+		if isToday(it.Pool.Ref()) && (isUnsupported || !c.assigns(it.Address())) {
+			c.Outside = append(c.Outside, it)
+		}
+	}
+	for _, it := range j.Reservations {
+		isOfToday := slices.ContainsFunc(it.PoolNames(), func(p types.NamespacedName) bool { return isToday(p.String()) })
+		if len(it.Related()) == 0 && isOfToday && !c.assigns(it.Address()) {
+			c.OutsideReservations = append(c.OutsideReservations, it)
+		}
+	}
+	for _, p := range c.Pools {
+		c.OutsideUnrecorded = append(c.OutsideUnrecorded, unrecordedOutside(j, p.Ref(), c.assigns)...)
+	}
+}
+
+// assigns reports whether any range of the proposal assigns an address.
+func (c *Check) assigns(addr netip.Addr) bool {
+	return slices.ContainsFunc(c.Networks, func(n ippool.Network) bool { return n.MayAssign(addr) })
+}

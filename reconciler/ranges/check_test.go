@@ -1,0 +1,392 @@
+package ranges_test
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judgetest"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/ranges"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
+)
+
+// checked is a check of other bounds of the pool kube-system/10.0.0.0-24.
+func checked(t *testing.T, b ranges.Bounds, parts ...Part) (*findings.Assessment, *ranges.Check) {
+	t.Helper()
+	j := Judged(Observe(parts...), facts.Policy{})
+	u := usage.Of(j)
+	p, err := ranges.OfRange(j.Facts(), u.Find("10.0.0.0-24")[0], b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j, ranges.Of(j, u, p)
+}
+
+// defined is a check of a definition in a file, of default/<name>.
+func defined(t *testing.T, name, ipam string, parts ...Part) (*findings.Assessment, *ranges.Check) {
+	t.Helper()
+	j := Judged(Observe(parts...), facts.Policy{})
+	u := usage.Of(j)
+	nad := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"config": `{"ipam":{"type":"whereabouts",` + ipam + `}}`}}}
+	nad.SetNamespace("default")
+	nad.SetName(name)
+	p, err := ranges.OfDefinition(ippool.Read[ippool.NAD](nad), u, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j, ranges.Of(j, u, p)
+}
+
+// twice are the addresses that would be assigned twice, as "<address> <next ADD> <who has it>".
+func twice(c *ranges.Check) string {
+	var texts []string
+	for _, x := range c.Twice {
+		next := "?"
+		if x.Next != nil {
+			next = x.Next.String()
+		}
+		texts = append(texts, fmt.Sprint(x.Address, " ", next, " ", strings.Join(x.By, "+")))
+	}
+	return strings.Join(texts, ", ")
+}
+
+func TestCheck_Outside(t *testing.T) {
+	pool := func(cidr string, keys ...string) Part {
+		var all []Allocation
+		for _, key := range keys {
+			all = append(all, Alloc(key, "default/x", "box-"+key, "net1"))
+		}
+		return Pool(strings.NewReplacer("/", "-", ":", "-").Replace(cidr), cidr, all...)
+	}
+	for _, c := range []struct {
+		says, to, want string
+		exclude        []string
+		parts          []Part
+	}{
+		{"a smaller range", "10.0.0.0/30", "10.0.0.3 10.0.0.4", nil, []Part{pool("10.0.0.0/29", "1", "2", "3", "4")}},
+		{"start and end", "10.0.0.2-10.0.0.3/29", "10.0.0.1 10.0.0.4", nil, []Part{pool("10.0.0.0/29", "1", "2", "3", "4")}},
+		{"what is excluded", "10.0.0.0/29", "10.0.0.1 10.0.0.4 10.0.0.5", []string{"10.0.0.1", "10.0.0.4/31"},
+			[]Part{pool("10.0.0.0/29", "1", "2", "4", "5")}},
+		{"everything fits", "10.0.0.0/24", "", nil, []Part{pool("10.0.0.0/29", "1", "2")}},
+		{"other pools do not count", "10.0.0.0/30", "", nil,
+			[]Part{pool("10.0.0.0/29", "1"), Pool("red-10.0.0.0-29", "10.0.0.0/29", Alloc("5", "default/x", "b", "net1"))}},
+		{"IPv6", "fd00::/126", "fd00::9", nil, []Part{pool("fd00::/64", "1", "9")}},
+		{"a key that cannot be parsed", "10.0.0.0/24", "unknown", nil, []Part{pool("10.0.0.0/29", "x")}},
+		{"a range whose keys are ambiguous", "10.0.0.0/24", "10.0.0.6", nil, []Part{pool("10.0.0.5/29", "1")}},
+	} {
+		t.Run(c.says, func(t *testing.T) {
+			j := Judged(Observe(append(c.parts, Pod("bystander"))...), facts.Policy{})
+			u := usage.Of(j)
+			i := slices.IndexFunc(u.All, func(p *usage.Pool) bool { return !strings.HasPrefix(p.Name, "red-") })
+			p, err := ranges.OfRange(j.Facts(), u.All[i], ranges.Bounds{Range: c.to, Exclude: c.exclude})
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := ranges.Of(j, u, p)
+			isSame := strings.HasSuffix(c.to, "/29")
+			if found.Ranges[0].IsToday != isSame && u.All[i].RangeText == "10.0.0.0/29" {
+				t.Errorf("the pool of today: %v", found.Ranges[0].IsToday)
+			}
+			var got []string
+			for _, it := range found.Outside {
+				got = append(got, cmp.Or(strings.TrimPrefix(it.Address().String(), "invalid IP"), "unknown"))
+			}
+			if text := strings.Join(got, " "); text != c.want {
+				t.Errorf("outside: %q, want %q", text, c.want)
+			}
+		})
+	}
+}
+
+func TestCheck_OutsideWithoutAllocation(t *testing.T) {
+	parts := []Part{
+		NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), Pool("10.0.0.0-24", "10.0.0.0/24"),
+		Pod("lost", Carrying("10.0.0.40"), CreatedLongAgo), Pod("kept", Carrying("10.0.0.2"), CreatedLongAgo),
+		Reservation("10.0.0.50", "default/gone", time.Hour), Reservation("10.0.0.3", "default/gone", time.Hour),
+	}
+	_, c := checked(t, ranges.Bounds{Range: "10.0.0.1-10.0.0.14/24"}, parts...)
+	if len(c.OutsideReservations) != 1 || c.OutsideReservations[0].Address().String() != "10.0.0.50" {
+		t.Errorf("reservations outside: %v", c.OutsideReservations)
+	}
+	if len(c.OutsideUnrecorded) != 1 || c.OutsideUnrecorded[0].IP != "10.0.0.40" || len(c.Unknown) > 0 {
+		t.Errorf("carried without an allocation: %v, unknown %q", c.OutsideUnrecorded, c.Unknown)
+	}
+	_, c = checked(t, ranges.Bounds{Range: "10.0.0.0/24"}, parts...)
+	if len(c.OutsideUnrecorded)+len(c.OutsideReservations) > 0 {
+		t.Errorf("everything is inside, but is listed: %v", c)
+	}
+	if got := twice(c); got != "10.0.0.2 2 default/kept, 10.0.0.40 40 default/lost" {
+		t.Errorf("twice: %s", got)
+	}
+}
+
+// Here the pool 10.0.0.0-24 has web-1 with .1 and web-2 with .2, and a definition of a range gets another one.
+func TestCheck_Twice(t *testing.T) {
+	pool := Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("1", "default/web-1", "b1", "net1"),
+		Alloc("2", "default/web-2", "b2", "net1"))
+	pods := All(Pod("web-1", Carrying("10.0.0.1")), Pod("web-2", Carrying("10.0.0.2")))
+	on, off := NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), NAD("wb", WhereaboutsConfig("10.0.0.0/24", "",
+		`"enable_overlapping_ranges":false`))
+	reserved := All(Reservation("10.0.0.1", "default/web-1", time.Hour),
+		Reservation("10.0.0.2", "default/web-2", time.Hour))
+	today := All(pool, pods, on, reserved)
+	wide := ranges.Bounds{Range: "10.0.0.0/23"}
+	node := Node("worker-9", func(n *corev1.Node) {
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.1.1"}}
+	})
+	for _, c := range []struct {
+		says, want string
+		to         ranges.Bounds
+		parts      []Part
+	}{
+		{"the pool stays, and has them", "", ranges.Bounds{Range: "10.0.0.0/24", Start: "10.0.0.1"}, []Part{today}},
+		{"the pool stays, without reservations", "", ranges.Bounds{Range: "10.0.0.0/24"}, []Part{pool, pods, off}},
+		{"it grows, and reservations keep them", "", wide, []Part{today}},
+		{"it grows, and ADDs look at no reservations", "10.0.0.1 1 default/web-1, 10.0.0.2 2 default/web-2", wide,
+			[]Part{pool, pods, off, reserved}},
+		{"it grows, and one reservation is missing", "10.0.0.2 1 default/web-2", wide,
+			[]Part{pool, pods, on, Reservation("10.0.0.1", "default/web-1", time.Hour)}},
+		{"what would be assigned twice is excluded", "", ranges.Bounds{Range: "10.0.0.0/23",
+			Exclude: []string{"10.0.0.0/30"}}, []Part{pool, pods, off}},
+		{"it begins behind them", "", ranges.Bounds{Range: "10.0.0.0/23", Start: "10.0.0.3"}, []Part{pool, pods, off}},
+		{"it moves elsewhere", "", ranges.Bounds{Range: "10.9.0.0/24"}, []Part{pool, pods, off}},
+		{"it moves to where another pool is, with reservations", "", ranges.Bounds{Range: "10.5.0.0/23"},
+			[]Part{today, Pool("10.5.0.0-24", "10.5.0.0/24", Alloc("7", "default/o", "b7", "net1")),
+				Reservation("10.5.0.7", "default/o", time.Hour), Pod("o", Carrying("10.5.0.7"))}},
+		{"it moves to where another pool is, without", "10.5.0.7 7 default/o", ranges.Bounds{Range: "10.5.0.0/23"},
+			[]Part{today, Pool("10.5.0.0-24", "10.5.0.0/24", Alloc("7", "default/o", "b7", "net1")),
+				Pod("o", Carrying("10.5.0.7"))}},
+		{"another network has the address", "", ranges.Bounds{Range: "10.5.0.0/23"},
+			[]Part{today, Pool("red-10.5.0.0-24", "10.5.0.0/24", Alloc("7", "default/o", "b7", "net1")),
+				NAD("red", WhereaboutsConfig("10.5.0.0/24", "red")), Pod("o", CarryingOn("default/red", "net1", "10.5.0.7"))}},
+		{"a Node has one", "10.0.1.1 255 node/worker-9", wide, []Part{today, node}},
+		{"a pod of another IPAM has one", "10.0.1.1 255 default/static", wide, []Part{today,
+			NAD("static", `{"ipam":{"type":"static"}}`), Pod("static", CarryingOn("default/static", "net1", "10.0.1.1"))}},
+		{"a pod of a definition that is unknown has one", "10.0.1.1 255 default/odd", wide, []Part{today,
+			Pod("odd", CarryingOn("default/none", "net1", "10.0.1.1"))}},
+		{"a guest has one", "10.0.1.1 255 vmi/default/vm", wide, []Part{today, Guest("vm", "default/wb", "10.0.1.1")}},
+		{"a phantom has one", "10.0.1.1 255 default/web-0", wide, []Part{today, ReportingWorker(Sandbox("box-9", UsualUID,
+			WithAddress("10.0.1.1", "")))}},
+		{"a phantom of another network has one", "", wide, []Part{today, ReportingWorker(Sandbox("box-9", UsualUID,
+			WithAddress("10.0.1.1", "red")))}},
+		{"a stale one is nobody's", "", wide, []Part{off, Pool("10.0.0.0-24", "10.0.0.0/24",
+			Alloc("1", "default/gone", "b1", "net1")), ReportingWorker()}},
+		{"a reservation alone is nobody's whom ADDs see", "", wide, []Part{on, Pool("10.0.0.0-24", "10.0.0.0/24"), pods,
+			reserved}},
+		{"a pod is there twice over two families", "", ranges.Bounds{Range: "fd00::/64"}, []Part{today}},
+	} {
+		t.Run(c.says, func(t *testing.T) {
+			_, found := checked(t, c.to, append(c.parts, Pod("bystander"))...)
+			if got := twice(found); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+			if found.IsTwice() != (c.want != "") {
+				t.Errorf("twice: %v, overlaps %v", found.IsTwice(), found.Overlaps)
+			}
+		})
+	}
+}
+
+// What is released soon keeps no address.
+func TestCheck_StaleReservations(t *testing.T) {
+	node := func(n *corev1.Node) {
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.9"}}
+	}
+	today := All(NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), Pool("10.0.0.0-24", "10.0.0.0/24"),
+		Node("worker-9", node), FreshReport("worker-9"), Pod("bystander"))
+	j, found := checked(t, ranges.Bounds{Range: "10.0.0.0/25"}, today, Reservation("10.0.0.9", "default/gone", LongAgo))
+	if j.Reservations[0].Verdict != judge.Stale || twice(found) != "10.0.0.9 9 node/worker-9" {
+		t.Errorf("the reservation is %s, twice: %s", j.Reservations[0].Verdict, twice(found))
+	}
+	pending := All(Pod("starting", Phase("Pending"), NoNetworkStatus),
+		Reservation("10.0.0.9", "default/starting", LongAgo))
+	if _, found = checked(t, ranges.Bounds{Range: "10.0.0.0/25"}, today, pending); found.IsTwice() {
+		t.Errorf("a reservation that is held keeps none: %s", twice(found))
+	}
+}
+
+func TestCheck_Overlaps(t *testing.T) {
+	off := `"enable_overlapping_ranges":false`
+	today := All(Pool("10.0.0.0-24", "10.0.0.0/24"), Pod("bystander"), NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")))
+	other := func(cidr, network string, more ...string) Part {
+		return NAD("wb2", WhereaboutsConfig(cidr, network, more...))
+	}
+	for _, c := range []struct {
+		says, ipam, want string
+		parts            []Part
+	}{
+		{"both look at reservations", `"range":"10.0.0.0/25"`, "", []Part{other("10.0.0.0/24", "")}},
+		{"the other one does not", `"range":"10.0.0.0/25"`, "default/wb2 10.0.0.0-24 the other definition does not use",
+			[]Part{other("10.0.0.0/24", "", off)}},
+		{"this one does not", `"range":"10.0.0.0/25",` + off, "default/wb2 10.0.0.0-24 this definition does not use",
+			[]Part{other("10.0.0.0/24", "")}},
+		{"neither does", `"range":"10.0.0.0/25",` + off, "default/wb2 10.0.0.0-24 neither uses",
+			[]Part{other("10.0.0.0/24", "", off)}},
+		{"they share the pool", `"range":"10.0.0.0/24",` + off, "", []Part{other("10.0.0.0/24", "", off)}},
+		{"they are of two networks", `"range":"10.0.0.0/25",` + off, "", []Part{other("10.0.0.0/24", "red", off)}},
+		{"they have no common address", `"range":"10.0.0.0/25",` + off, "", []Part{other("10.0.0.128/25", "", off)}},
+		{"what is common is excluded", `"range":"10.0.0.0/25","exclude":["10.0.0.64/26"],` + off, "",
+			[]Part{other("10.0.0.0/24", "", off, `"range_start":"10.0.0.64"`)}},
+		{"whereabouts refuses the other one", `"range":"10.0.0.0/25",` + off, "",
+			[]Part{other("10.0.0.0/24", "", off, `"exclude":["x"]`)}},
+		{"the other one is cut into slices", `"range":"10.0.0.0/25",` + off, "default/wb2 slices of 10.0.0.0/24 neither uses",
+			[]Part{other("10.0.0.0/24", "", off, `"node_slice_size":"/28"`)}},
+	} {
+		t.Run(c.says, func(t *testing.T) {
+			_, found := defined(t, "wb", c.ipam, append(c.parts, today)...)
+			got := ""
+			for _, o := range found.Overlaps {
+				got += strings.Join(o.Definitions, ",") + " " + o.Pool + " " + o.Why
+			}
+			if c.want == "" && got != "" || !strings.HasPrefix(got, c.want) || found.IsTwice() != (c.want != "") {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// What is unknown is never taken for free.
+func TestCheck_Unknown(t *testing.T) {
+	pool := All(NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), Pool("10.0.0.0-24", "10.0.0.0/24"), Pod("bystander"))
+	for _, c := range []struct {
+		says, want string
+		part       Part
+	}{
+		{"nothing", "", Nothing},
+		{"reports", "sandboxreports cannot be read (forbidden)", ReportsUnknown("forbidden")},
+		{"reservations", "overlappingrangeipreservations cannot be read (no)", func(o *Observed) {
+			o.Reservations = facts.Unknown[[]*ippool.Reservation](errors.New("no"))
+		}},
+		{"a definition", "cannot be read, and may assign the same addresses: default/broken", NAD("broken", "{")},
+		{"a definition that a pod names", "default/broken cannot be read",
+			All(NAD("broken", "{"), Pod("lost", CarryingOn("default/broken", "net1", "10.0.0.40"), CreatedLongAgo))},
+		{"a silent node", "these nodes have no fresh SandboxReport, so their sandboxes may carry more: worker-1",
+			StaleReport("worker-1")},
+		{"an allocation", `pool kube-system/red-10.0.0.0-24, allocation "x"`, Pool("red-10.0.0.0-24", "10.0.0.0/24",
+			Alloc("x", "default/x", "b", "net1"))},
+		{"a pool", "pool kube-system/10.8.0.0-24", RawPool("10.8.0.0-24", map[string]any{"range": "?"})},
+		{"a range with ambiguous keys", "pool kube-system/10.8.0.5-24", Pool("10.8.0.5-24", "10.8.0.5/24")},
+	} {
+		j, found := checked(t, ranges.Bounds{Range: "10.0.0.0/28"}, pool, c.part)
+		if text := strings.Join(found.Unknown, "\n"); c.want == "" && text != "" || !strings.Contains(text, c.want) {
+			t.Errorf("%s: unknown is %q, want %q", c.says, text, c.want)
+		}
+		fits, err := found.Fits(j, 1, intstr.FromInt32(0))
+		if err != nil || fits[0].IsFitting != (c.want == "") {
+			t.Errorf("%s: one more pod: %+v (%v)", c.says, fits[0], err)
+		}
+	}
+}
+
+func ofReplicaSet(p *corev1.Pod) {
+	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web",
+		Controller: ptr.To(true)}}
+}
+
+func TestCheck_Fits(t *testing.T) {
+	var allocations []Allocation
+	parts := []Part{NAD("wb", WhereaboutsConfig("10.0.0.0/24", ""))}
+	for i := 1; i <= 40; i++ {
+		name := fmt.Sprint("web-", i)
+		allocations = append(allocations, Alloc(fmt.Sprint(i), "default/"+name, "b"+name, "net1"))
+		parts = append(parts, Pod(name, Carrying(fmt.Sprint("10.0.0.", i)), ofReplicaSet),
+			Reservation(fmt.Sprint("10.0.0.", i), "default/"+name, time.Hour))
+	}
+	parts = append(parts, Pool("10.0.0.0-24", "10.0.0.0/24", allocations...))
+	for _, c := range []struct {
+		says, add, update string // needs/free and whether they fit
+		to                ranges.Bounds
+		more              int
+		surge             intstr.IntOrString
+	}{
+		{"the pool stays", "214/214 true", "10/214 true", ranges.Bounds{Range: "10.0.0.0/24"}, 214, intstr.FromString("25%")},
+		{"one more", "215/214 false", "0/214 true", ranges.Bounds{Range: "10.0.0.0/24"}, 215, intstr.FromInt32(0)},
+		{"it shrinks", "1/23 true", "7/23 true", ranges.Bounds{Range: "10.0.0.0/24", End: "10.0.0.63"}, 1,
+			intstr.FromInt32(7)},
+		{"it shrinks below them", "1/0 false", "10/0 false", ranges.Bounds{Range: "10.0.0.0/24", End: "10.0.0.30"}, 1,
+			intstr.FromInt32(0)},
+		{"it grows, and ADDs try too many", "1/470 false", "0/470 true", ranges.Bounds{Range: "10.0.0.0/23"}, 1,
+			intstr.FromInt32(0)},
+		{"it grows, and begins behind them", "1/470 true", "40/470 true", ranges.Bounds{Range: "10.0.0.0/23",
+			Start: "10.0.0.41"}, 1, intstr.FromInt32(0)},
+		{"it moves", "1/254 true", "50/254 true", ranges.Bounds{Range: "10.9.0.0/24"}, 1, intstr.FromString("25%")},
+	} {
+		j, found := checked(t, c.to, parts...)
+		fits, err := found.Fits(j, c.more, c.surge)
+		if err != nil || len(fits) != 2 {
+			t.Fatal(fits, err)
+		}
+		for i, want := range []string{c.add, c.update} {
+			if got := fmt.Sprintf("%s/%s %v", fits[i].Needs, fits[i].Free, fits[i].IsFitting); got != want {
+				t.Errorf("%s: %s: got %s, want %s (%s)", c.says, fits[i].What, got, want, fits[i].Why)
+			}
+		}
+	}
+	_, found := checked(t, ranges.Bounds{Range: "10.0.0.0/23"}, parts...)
+	if r := found.Ranges[0]; r.Skipped.Cmp(big.NewInt(40)) != 0 {
+		t.Errorf("skipped: %s", r.Skipped)
+	}
+}
+
+func TestCheck_Steps(t *testing.T) {
+	today := All(Pool("10.0.0.0-24", "10.0.0.0/24", UsualAllocation), UsualPod(Carrying("10.0.0.5")))
+	on := NAD("wb", WhereaboutsConfig("10.0.0.0/24", ""))
+	for _, c := range []struct {
+		says, want string
+		to         ranges.Bounds
+		parts      []Part
+	}{
+		{"everything stays", "edit verify", ranges.Bounds{Range: "10.0.0.0/24"}, []Part{on}},
+		{"it shrinks", "edit restart verify", ranges.Bounds{Range: "10.0.0.0/24", Start: "10.0.0.6"}, []Part{on}},
+		{"it moves", "edit restart verify retire", ranges.Bounds{Range: "10.9.0.0/24"}, []Part{on}},
+		{"it grows without its reservation", "repair exclude again edit restart verify retire",
+			ranges.Bounds{Range: "10.0.0.0/23"}, []Part{on}},
+		{"something is unknown", "unknown again edit verify", ranges.Bounds{Range: "10.0.0.0/24"},
+			[]Part{on, NAD("odd", "{")}},
+	} {
+		j, found := checked(t, c.to, append(c.parts, today)...)
+		var got []string
+		for _, s := range found.Steps(j) {
+			got = append(got, strings.TrimPrefix(s.Name, "range "))
+		}
+		if text := strings.Join(got, " "); text != c.want {
+			t.Errorf("%s: %s, want %s", c.says, text, c.want)
+		}
+	}
+}
+
+func TestProposal_Refused(t *testing.T) {
+	parts := []Part{NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), Pool("10.0.0.0-24", "10.0.0.0/24"), Pod("bystander")}
+	j := Judged(Observe(parts...), facts.Policy{})
+	for _, c := range []struct {
+		want string
+		b    ranges.Bounds
+	}{
+		{"is not an address with a prefix length", ranges.Bounds{Range: "10.0.0.0"}},
+		{`exclude "x"`, ranges.Bounds{Range: "10.0.0.0/24", Exclude: []string{"x"}}},
+		{`"10.0.1.1" is not an address of 10.0.0.0/24`, ranges.Bounds{Range: "10.0.0.0/24", Start: "10.0.1.1"}},
+		{`"x" is not an address of 10.0.0.0/24`, ranges.Bounds{Range: "10.0.0.0/24", End: "x"}},
+		{"is wider than /64", ranges.Bounds{Range: "fd00::/48"}},
+	} {
+		_, err := ranges.OfRange(j.Facts(), usage.Of(j).All[0], c.b)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %q", c.b, err, c.want)
+		}
+	}
+}

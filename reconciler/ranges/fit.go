@@ -1,0 +1,157 @@
+package ranges
+
+import (
+	"fmt"
+	"math/big"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
+)
+
+// Fit says whether pods fit into a range.
+type Fit struct {
+	What        string
+	Range       *Range
+	Needs, Free *big.Int
+	IsFitting   bool
+	// Unknown is why it is unknown whether they fit; "" if that is known.
+	Unknown string
+	// Why says why they do not fit although enough addresses are free; "" for no reason.
+	Why string
+}
+
+// Fits says for each range whether more pods fit, the pods that wait, and a rolling update of all pods of the pools of
+// today, with its surge: a number or a part of the replicas, rounded up, as in a Deployment. Only the pods of
+// ReplicaSets surge. An address that a pod gives up in the update counts as free for the next one if the range has it.
+// What is stale, and what nobody knows to be free, counts as used.
+func (c *Check) Fits(j *findings.Assessment, add int, surge intstr.IntOrString) (fits []Fit, err error) {
+	for _, r := range c.Ranges {
+		if add > 0 {
+			fits = append(fits, c.fit(r, fmt.Sprintf("%d more pods", add), int64(add)))
+		}
+		if waiting := c.waiting(); waiting > 0 {
+			fits = append(fits, c.fit(r, "the pods that wait now", waiting))
+		}
+		moving, surging, err := c.moving(j, r, surge)
+		if err != nil {
+			return nil, err
+		}
+		if moving+surging > 0 || len(c.Pools) > 0 {
+			what := fmt.Sprintf("a rolling update of all pods (%d outside, surge %d)", moving, surging)
+			fits = append(fits, c.fit(r, what, moving+surging))
+		}
+	}
+	return fits, nil
+}
+
+func (c *Check) waiting() int64 {
+	pods := map[types.NamespacedName]bool{}
+	for _, p := range c.Pools {
+		for _, name := range p.Waiting {
+			pods[name] = true
+		}
+	}
+	return int64(len(pods))
+}
+
+func (c *Check) fit(r *Range, what string, needs int64) Fit {
+	f := Fit{What: what, Range: r, Needs: big.NewInt(needs), Free: ippool.Size(r.Free)}
+	switch {
+	case r.Network.Slices:
+		f.Unknown = "each node has a slice of its own, and which nodes the pods will run on is unknown"
+	case needs > 0 && r.Skipped.Cmp(big.NewInt(usage.MostSkipped)) > 0:
+		f.Why = fmt.Sprintf("ADDs fail: %s addresses before the first free one are reserved, and whereabouts can try only "+
+			"some 25 in time", r.Skipped)
+	case f.Needs.Cmp(f.Free) > 0:
+	case len(c.Unknown) > 0 && needs > 0:
+		f.Unknown = "more addresses may be in use than are seen"
+	default:
+		f.IsFitting = true
+	}
+	return f
+}
+
+// moving counts the pods that need another address in a range than they have, and those that a rolling update starts
+// before it stops others.
+func (c *Check) moving(j *findings.Assessment, r *Range, surge intstr.IntOrString) (moving, surging int64, err error) {
+	replicas := map[string]int{} // of ReplicaSets
+	isToday := map[string]bool{}
+	for _, p := range c.Pools {
+		isToday[p.Ref()] = true
+	}
+	for _, it := range j.Allocations {
+		addr := it.Address()
+		if !isToday[it.Pool.Ref()] || it.Verdict == judge.Stale || addr.IsValid() && addr.Is4() != r.Prefix.Addr().Is4() {
+			continue
+		}
+		if !r.Usable.Contains(addr) {
+			moving++
+		}
+		if pod := j.Facts().Owner(it.Owner()); pod != nil && strings.HasPrefix(pod.Workload, "ReplicaSet/") {
+			replicas[pod.Namespace+"/"+pod.Workload]++
+		}
+	}
+	for _, n := range replicas {
+		more, err := intstr.GetScaledValueFromIntOrPercent(&surge, n, true)
+		if err != nil {
+			return 0, 0, err
+		}
+		surging += int64(more)
+	}
+	return moving, surging, nil
+}
+
+// Workloads are the controllers of the pods that must move, as "<namespace>/<kind>/<name>", sorted. A pod without a
+// controller stands for itself.
+func (c *Check) Workloads(j *findings.Assessment) []string {
+	var found []string
+	for _, it := range c.mustMove(j) {
+		owner := it.Owner()
+		if owner.Name == "" {
+			continue // its podref cannot be read
+		}
+		name := owner.Namespace + "/Pod/" + owner.Name
+		if pod := j.Facts().Owner(owner); pod != nil && pod.Workload != "" {
+			name = owner.Namespace + "/" + pod.Workload
+		}
+		found = append(found, name)
+	}
+	return facts.SortedUnique(found)
+}
+
+// mustMove are the allocations of the pools of today, in use or held, that are outside or in a pool that the proposal
+// leaves.
+func (c *Check) mustMove(j *findings.Assessment) (found []*judge.Item) {
+	outside, isLeft := judge.IDs(c.Outside), map[string]bool{}
+	for _, ref := range c.Left() {
+		isLeft[ref] = true
+	}
+	for _, it := range j.Allocations {
+		if it.Verdict != judge.Stale && (outside[it.ID()] || isLeft[it.Pool.Ref()]) {
+			found = append(found, it)
+		}
+	}
+	return found
+}
+
+// Left are the pools of today that no range of the proposal uses.
+func (c *Check) Left() (refs []string) {
+	for _, p := range c.Pools {
+		isUsed := false
+		for _, n := range c.Networks {
+			_, ok := n.Assigns(p.Pool)
+			isUsed = isUsed || ok
+		}
+		if !isUsed {
+			refs = append(refs, p.Ref())
+		}
+	}
+	return refs
+}

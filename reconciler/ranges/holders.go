@@ -1,0 +1,234 @@
+package ranges
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
+)
+
+// holders are who has the addresses of a proposal, in its network and in that of the pools that it replaces.
+type holders struct {
+	f         *facts.Facts
+	j         *findings.Assessment
+	p         *Proposal
+	namespace string // of the pools of whereabouts
+	networks  map[string]bool
+	entries   map[netip.Addr][]*judge.Item // allocations in use or held
+	stale     map[netip.Addr][]string      // the podrefs of stale allocations
+	alone     map[netip.Addr][]*judge.Item // reservations in use or held, without an allocation
+	carriers  map[netip.Addr][]usage.Carrier
+}
+
+func newHolders(j *findings.Assessment, p *Proposal) *holders {
+	x := &holders{f: j.Facts(), j: j, p: p, networks: map[string]bool{}, entries: map[netip.Addr][]*judge.Item{},
+		stale: map[netip.Addr][]string{}, alone: map[netip.Addr][]*judge.Item{}}
+	x.namespace = x.f.Namespace()
+	for _, n := range p.Networks {
+		x.networks[n.Name] = true
+	}
+	for _, pool := range p.Pools {
+		x.namespace = pool.Namespace
+		if own := x.f.PoolNamed(pool.Ref()); own != nil && own.Network != nil {
+			x.networks[*own.Network] = true
+		}
+	}
+	isAsked := func(addr netip.Addr) bool {
+		return slices.ContainsFunc(p.Networks, func(n ippool.Network) bool {
+			return slices.ContainsFunc(n.Ranges, func(r netip.Prefix) bool { return r.Contains(addr) })
+		})
+	}
+	x.carriers = usage.CarriersOf(j.Observation, isAsked)
+	for _, it := range j.Allocations {
+		addr := it.Address()
+		switch isIts := addr.IsValid() && isAsked(addr) && x.isOn(it.IndexedPool()); {
+		case isIts && it.Verdict == judge.Stale:
+			x.stale[addr] = append(x.stale[addr], it.PodRef())
+		case isIts:
+			x.entries[addr] = append(x.entries[addr], it)
+		}
+	}
+	for _, it := range j.Reservations {
+		if addr := it.Address(); it.Verdict != judge.Stale && len(it.Related()) == 0 && addr.IsValid() && isAsked(addr) {
+			x.alone[addr] = append(x.alone[addr], it)
+		}
+	}
+	return x
+}
+
+// isOn reports whether a pool is, or may be, of a network of the proposal or of the pools that it replaces.
+func (x *holders) isOn(p *facts.Pool) bool {
+	isToday := func(today *usage.Pool) bool { return today.Ref() == p.Ref() }
+	if slices.ContainsFunc(x.p.Pools, isToday) {
+		return true
+	}
+	for name := range x.networks {
+		if p.Records(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// mayHave reports whether a carrier has its address, or may have it, on these networks. Another network of whereabouts
+// may have the same addresses. What a pod carries by an allocation that is stale, it does not carry any more.
+func (x *holders) mayHave(c usage.Carrier, addr netip.Addr) bool {
+	if c.Kind == usage.PodCarrier && slices.Contains(x.stale[addr], c.Name) {
+		return false
+	}
+	if c.IsReported {
+		return x.networks[c.ReportedNetwork]
+	}
+	if c.Definition == nil {
+		return true
+	}
+	isOn := slices.Contains(x.p.Definitions, c.Definition.String()) ||
+		slices.ContainsFunc(c.Definition.Networks, func(n ippool.Network) bool { return x.networks[n.Name] })
+	if !isOn || c.Kind != usage.PodCarrier {
+		return isOn
+	}
+	namespace, name, _ := strings.Cut(c.Name, "/")
+	pod := x.f.Pod(namespace, name)
+	return pod == nil || !x.f.Denies(pod, addr)
+}
+
+// reserved are the addresses that ADDs of a network skip because a reservation keeps them: it is not being deleted, and
+// is not stale. What will be released soon protects nothing.
+func (x *holders) reserved(n ippool.Network) map[netip.Addr]bool {
+	all := map[netip.Addr]bool{}
+	if !n.Overlapping {
+		return all
+	}
+	for _, it := range x.j.Reservations {
+		r := it.Reservation
+		addr, ok := ippool.ReservedAddress(r.Name, n.Name)
+		if ok && r.Namespace == x.namespace && !r.Deleting && it.Verdict != judge.Stale {
+			all[addr] = true
+		}
+	}
+	return all
+}
+
+// addresses are those that ADDs in a range would assign and that somebody may have, in their order.
+func (x *holders) addresses(r *Range) (found []netip.Addr) {
+	add := func(addr netip.Addr) {
+		if r.open.Contains(addr) {
+			found = append(found, addr)
+		}
+	}
+	for addr := range x.entries {
+		add(addr)
+	}
+	for addr := range x.alone {
+		add(addr)
+	}
+	for addr := range x.carriers {
+		add(addr)
+	}
+	return facts.UniqueAddresses(found)
+}
+
+// at is who has an address that ADDs in a range would assign, and why they would.
+func (x *holders) at(addr netip.Addr, r *Range) (by []string, why string, isLacking bool) {
+	var pools []string
+	for _, it := range x.entries[addr] {
+		by, pools = append(by, it.PodRef()), append(pools, it.Object())
+	}
+	isOfWhereabouts := false
+	for _, c := range x.carriers[addr] {
+		if x.mayHave(c, addr) {
+			by = append(by, c.String())
+			isOfWhereabouts = isOfWhereabouts || c.IsReported || c.Definition != nil
+		}
+	}
+	isReserved := false
+	for _, it := range x.alone[addr] {
+		if x.networks[it.Network()] {
+			by, isReserved = append(by, it.PodRef()), true
+		}
+	}
+	by, where := facts.SortedUnique(by), strings.Join(facts.SortedUnique(pools), ", ")
+	switch {
+	case len(pools) > 0 && !r.Network.Overlapping:
+		why = fmt.Sprintf("recorded in %s; without enable_overlapping_ranges ADDs do not look there", where)
+	case len(pools) > 0:
+		why, isLacking = fmt.Sprintf("recorded in %s; no reservation keeps it from ADDs in another pool", where), true
+	case isReserved:
+		why = "only reserved; without enable_overlapping_ranges ADDs do not look at reservations"
+	case isOfWhereabouts:
+		why, isLacking = "no pool records it", true
+	default:
+		why = "whereabouts has not assigned it, and knows nothing of it"
+	}
+	return by, why, isLacking
+}
+
+// unrecordedOutside returns the findings on addresses that are carried and not recorded in a pool, and that a proposal
+// does not assign. A finding that the judgement counts and does not list has its address alone.
+func unrecordedOutside(j *findings.Assessment, pool string, assigns func(netip.Addr) bool) []findings.Finding {
+	carriers := map[string][]findings.Finding{} // by address
+	for _, f := range j.Findings {
+		if f.Kind == findings.Unrecorded && f.Pool == pool && !f.IsRest() {
+			carriers[f.IP] = append(carriers[f.IP], f)
+		}
+	}
+	found := []findings.Finding{}
+	for _, a := range facts.UniqueAddresses(slices.Clone(j.Unrecorded()[pool])) {
+		listed := carriers[a.String()]
+		if len(listed) == 0 {
+			listed = []findings.Finding{{Kind: findings.Unrecorded, IP: a.String(), Pool: pool,
+				Message: fmt.Sprintf("%s is carried, but pool %s has no allocation for it", a, pool)}}
+		}
+		if !assigns(a) {
+			found = append(found, listed...)
+		}
+	}
+	return found
+}
+
+// unknown returns a sentence for each thing because of which more addresses may be in use than are seen.
+func unknown(j *findings.Assessment) []string {
+	var unknown []string
+	for _, s := range j.Observation.UnknownSources() {
+		kinds := findings.KindsOf(s.Name)
+		if s.Name == facts.SourceReservations || slices.Contains(kinds, findings.Unrecorded) ||
+			slices.Contains(kinds, findings.GuestAddressFinding) {
+			unknown = append(unknown, fmt.Sprintf("%s cannot be read (%s)", s.Name, s.Unknown))
+		}
+	}
+	var definitions []string
+	for name, nad := range j.Observation.NADs.Or(map[types.NamespacedName]*ippool.NAD{}) {
+		if nad != nil && nad.Problem != "" && !nad.IsOnNodes() {
+			definitions = append(definitions, name.String())
+		}
+	}
+	if len(definitions) > 0 {
+		unknown = append(unknown, "these NetworkAttachmentDefinitions cannot be read, and may assign the same addresses: "+
+			facts.AtMost(facts.SortedUnique(definitions), 5))
+	}
+	for _, f := range j.Findings {
+		switch f.Kind {
+		case findings.MalformedFinding, findings.UnreadSandbox, findings.UnsupportedRangeFinding:
+			unknown = append(unknown, f.Message)
+		}
+	}
+	var silent []string
+	for name, state := range j.Nodes {
+		if state == facts.NodeNoFreshReport {
+			silent = append(silent, name)
+		}
+	}
+	if len(silent) > 0 && !j.WithoutAgents {
+		unknown = append(unknown, "these nodes have no fresh SandboxReport, so their sandboxes may carry more: "+
+			facts.AtMost(facts.SortedUnique(silent), 5))
+	}
+	return unknown
+}
