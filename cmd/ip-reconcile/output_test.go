@@ -35,7 +35,7 @@ func TestOutput_Golden(t *testing.T) {
 			"pools --unused", "pools x --unused", "pools 10.0.0.0/24 --new-range 10.1.0.0/30"},
 		"pools_check": {"pools check 10.0.0.0/24 --new-range 10.0.0.5-10.0.0.25/24 --exclude 10.0.0.8/30 --add 3",
 			"pools check 10.0.0.0-24 --new-range 10.0.0.0/25", "pools check --definition testdata/nad.yaml",
-			"pools check 10.0.0.0-24 --new-range 10.9.8.0/24 -o yaml", "pools check 10.0.0.0-24 --new-range 10.0.0.0/16 -o name",
+			"pools check 10.0.0.0-24 --new-range 10.9.8.0/24 --range-start 10.9.8.9 -o yaml", "pools check 10.0.0.0-24 --new-range 10.0.0.0/16 -o name",
 			"pools check --new-range 10.1.0.0/30", "pools check x --exclude 10.1.0.1", "pools check x y",
 			"pools check x --new-range 10.0.0.0/24", "pools check 10.1.0.5 --new-range 10.1.0.0/25",
 			"pools check 10.0.0.0-24 --new-range 10.1.0.0", "pools check 10.0.0.0-24 --new-range 10.1.0.0/24 --exclude y",

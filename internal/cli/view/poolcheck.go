@@ -47,10 +47,10 @@ type NewRange struct {
 	// Network is the network_name; "" for none.
 	Network string `json:"network"`
 	// Range is as in an IPPool. RangeStart and RangeEnd are absent where the definition has none.
-	Range      string     `json:"range"`
-	RangeStart netip.Addr `json:"rangeStart,omitzero"`
-	RangeEnd   netip.Addr `json:"rangeEnd,omitzero"`
-	Exclude    []string   `json:"exclude"`
+	Range      string   `json:"range"`
+	RangeStart string   `json:"rangeStart,omitempty"`
+	RangeEnd   string   `json:"rangeEnd,omitempty"`
+	Exclude    []string `json:"exclude"`
 	// Pool is that from which its ADDs assign; absent for a range that is cut into node slices.
 	Pool string `json:"pool,omitempty"`
 	// PoolExists is false for a pool that the first ADD creates, empty.
@@ -134,8 +134,15 @@ func answerOf(c *ranges.Check) string {
 }
 
 func newRange(r *ranges.Range) NewRange {
-	return NewRange{Network: r.Network.Name, Range: r.Prefix.String(), RangeStart: r.Bounds.Start, RangeEnd: r.Bounds.End,
-		Exclude: lists.Map(r.Bounds.Exclude, netip.Prefix.String), Pool: r.Pool, PoolExists: r.Exists, OtherPool: !r.IsToday,
+	bound := func(addr netip.Addr) string {
+		if !addr.IsValid() {
+			return ""
+		}
+		return addr.String()
+	}
+	return NewRange{Network: r.Network.Name, Range: r.Prefix.String(), RangeStart: bound(r.Bounds.Start),
+		RangeEnd: bound(r.Bounds.End),
+		Exclude:  lists.Map(r.Bounds.Exclude, netip.Prefix.String), Pool: r.Pool, PoolExists: r.Exists, OtherPool: !r.IsToday,
 		OverlappingRanges: r.Network.Overlapping, Usable: Count{ippool.Size(r.Usable)}, Free: Count{ippool.Size(r.Free)},
 		Skipped: Count{r.Skipped}}
 }
