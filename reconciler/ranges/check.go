@@ -4,6 +4,7 @@ import (
 	"math/big"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"go4.org/netipx"
 	"k8s.io/apimachinery/pkg/types"
@@ -76,6 +77,10 @@ type Twice struct {
 func Of(j *findings.Assessment, pools *usage.Pools, p *Proposal) *Check {
 	c := &Check{Proposal: p, Unknown: append(slices.Clone(p.Unknown), unknown(j)...)}
 	x := newHolders(j, p)
+	if x.namespace == "" && len(j.Observation.Pools) > 0 {
+		c.Unknown = append(c.Unknown, "the pools are in several namespaces, and it is unknown which one whereabouts uses: "+
+			"name a pool of it, too")
+	}
 	for _, n := range p.Networks {
 		ranges := n.Ranges
 		if n.Slices {
@@ -102,10 +107,13 @@ func (c *Check) IsTwice() bool { return len(c.Twice)+len(c.Overlaps) > 0 }
 func (c *Check) add(x *holders, n ippool.Network, i int) {
 	prefix := n.Ranges[i]
 	fresh := ippool.NewPool(x.namespace, n.Name, prefix)
-	r := &Range{Network: n, Prefix: prefix, Pool: fresh.Ref(), protected: x.reserved(n)}
+	r := &Range{Network: n, Prefix: prefix, Pool: strings.TrimPrefix(fresh.Ref(), "/"), protected: x.reserved(n)}
 	var entries netipx.IPSetBuilder
+	isCutAnew := n.Slices && !x.keepsSlices(n)
 	for _, p := range x.f.Pools() {
-		if _, ok := n.Assigns(p.Pool); !ok || p.Namespace != x.namespace || !n.Slices && p.Range.Prefix() != prefix {
+		_, isItsPool := n.Assigns(p.Pool)
+		isOther := !n.Slices && p.Range.Prefix() != prefix
+		if !isItsPool || isCutAnew || isOther || p.Namespace != x.namespace {
 			continue
 		}
 		r.Exists = true

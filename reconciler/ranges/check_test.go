@@ -183,6 +183,10 @@ func TestCheck_Twice(t *testing.T) {
 		{"a guest has one", "10.0.1.1 255 vmi/default/vm", wide, []Part{today, Guest("vm", "default/wb", "10.0.1.1")}},
 		{"a phantom has one", "10.0.1.1 255 default/web-0", wide, []Part{today, ReportingWorker(Sandbox("box-9", UsualUID,
 			WithAddress("10.0.1.1", "")))}},
+		{"a sandbox that has stopped, and whose network may be open, has one", "10.0.1.1 255 default/web-0", wide,
+			[]Part{today, ReportingWorker(Sandbox("box-9", UsualUID, WithAddress("10.0.1.1", ""), NotReady(Open)))}},
+		{"one whose network is closed has one", "", wide, []Part{today, ReportingWorker(Sandbox("box-9", UsualUID,
+			WithAddress("10.0.1.1", ""), NotReady(Closed)))}},
 		{"a phantom of another network has one", "", wide, []Part{today, ReportingWorker(Sandbox("box-9", UsualUID,
 			WithAddress("10.0.1.1", "red")))}},
 		{"a stale one is nobody's", "", wide, []Part{off, Pool("10.0.0.0-24", "10.0.0.0/24",
@@ -200,6 +204,35 @@ func TestCheck_Twice(t *testing.T) {
 				t.Errorf("twice: %v, overlaps %v", found.IsTwice(), found.Overlaps)
 			}
 		})
+	}
+}
+
+// A node that has a slice keeps it while the definition is cut into the same slices, and its ADDs read this pool.
+func TestCheck_Slices(t *testing.T) {
+	today := All(ThreeNodes(), NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", `"node_slice_size":"/28"`)),
+		Pool("worker-1-10.0.0.0-28", "10.0.0.0/28", UsualAllocation), UsualPod(Carrying("10.0.0.5")),
+		ReportingWorker(Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))))
+	reserved := Reservation("10.0.0.5", "default/web-0", time.Hour)
+	for _, c := range []struct {
+		says, ipam, want string
+		parts            []Part
+	}{
+		{"nothing changes", `"range":"10.0.0.0/24","node_slice_size":"/28"`, "", nil},
+		{"the range grows", `"range":"10.0.0.0/23","node_slice_size":"/28"`, "10.0.0.5 ? default/web-0", nil},
+		{"the slices shrink", `"range":"10.0.0.0/24","node_slice_size":"/29"`, "10.0.0.5 ? default/web-0", nil},
+		{"it is cut no more", `"range":"10.0.0.0/24"`, "10.0.0.5 5 default/web-0", nil},
+		{"the range grows, and its reservation keeps it", `"range":"10.0.0.0/23","node_slice_size":"/28"`, "",
+			[]Part{reserved}},
+	} {
+		j, found := defined(t, "wb", c.ipam, append(c.parts, today)...)
+		if got := twice(found); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.says, got, c.want)
+		}
+		fits, err := found.Fits(j, 1, intstr.FromInt32(0))
+		isSliced := strings.Contains(c.ipam, "slice")
+		if err != nil || strings.HasPrefix(fits[0].Unknown, "each node") != isSliced {
+			t.Errorf("%s: %+v (%v)", c.says, fits, err)
+		}
 	}
 }
 
@@ -258,6 +291,27 @@ func TestCheck_Overlaps(t *testing.T) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// A definition that is new has no pool of today.
+func TestCheck_NewDefinition(t *testing.T) {
+	inTwo := All(Pool("10.8.0.0-24", "10.8.0.0/24"), func(o *Observed) { o.Pools[0].Namespace = "elsewhere" },
+		Pool("10.7.0.0-24", "10.7.0.0/24"))
+	for _, c := range []struct {
+		says, pool, unknown string
+		part                Part
+	}{
+		{"no pool is there", "10.9.0.0-24", "", Nothing},
+		{"another pool is", "kube-system/10.9.0.0-24", "", Pool("10.8.0.0-24", "10.8.0.0/24")},
+		{"pools of two namespaces are", "10.9.0.0-24", "the pools are in several namespaces", inTwo},
+	} {
+		_, found := defined(t, "new", `"range":"10.9.0.0/24"`, Pod("bystander"), c.part)
+		r, why := found.Ranges[0], strings.Join(found.Unknown, "\n")
+		isRight := strings.HasPrefix(why, c.unknown) && (c.unknown != "" || why == "")
+		if r.Pool != c.pool || r.Exists || found.IsTwice() || !isRight {
+			t.Errorf("%s: pool %q, unknown %q, twice %s", c.says, r.Pool, why, twice(found))
+		}
 	}
 }
 

@@ -23,14 +23,15 @@ type holders struct {
 	namespace string // of the pools of whereabouts
 	networks  map[string]bool
 	entries   map[netip.Addr][]*judge.Item // allocations in use or held
-	stale     map[netip.Addr][]string      // the podrefs of stale allocations
+	stale     map[netip.Addr][]string      // the podrefs and container IDs of stale allocations
 	alone     map[netip.Addr][]*judge.Item // reservations in use or held, without an allocation
 	carriers  map[netip.Addr][]usage.Carrier
+	sandboxes map[netip.Addr][]string // the pods of sandboxes that may run
 }
 
 func newHolders(j *findings.Assessment, p *Proposal) *holders {
 	x := &holders{f: j.Facts(), j: j, p: p, networks: map[string]bool{}, entries: map[netip.Addr][]*judge.Item{},
-		stale: map[netip.Addr][]string{}, alone: map[netip.Addr][]*judge.Item{}}
+		stale: map[netip.Addr][]string{}, alone: map[netip.Addr][]*judge.Item{}, sandboxes: map[netip.Addr][]string{}}
 	x.namespace = x.f.Namespace()
 	for _, n := range p.Networks {
 		x.networks[n.Name] = true
@@ -41,27 +42,50 @@ func newHolders(j *findings.Assessment, p *Proposal) *holders {
 			x.networks[*own.Network] = true
 		}
 	}
-	isAsked := func(addr netip.Addr) bool {
-		return slices.ContainsFunc(p.Networks, func(n ippool.Network) bool {
-			return slices.ContainsFunc(n.Ranges, func(r netip.Prefix) bool { return r.Contains(addr) })
-		})
-	}
-	x.carriers = usage.CarriersOf(j.Observation, isAsked)
-	for _, it := range j.Allocations {
+	x.carriers = usage.CarriersOf(j.Observation, x.isAsked)
+	x.addItems()
+	x.addSandboxes()
+	return x
+}
+
+// isAsked reports whether an address is in a range of the proposal.
+func (x *holders) isAsked(addr netip.Addr) bool {
+	return addr.IsValid() && slices.ContainsFunc(x.p.Networks, func(n ippool.Network) bool {
+		return slices.ContainsFunc(n.Ranges, func(r netip.Prefix) bool { return r.Contains(addr) })
+	})
+}
+
+func (x *holders) addItems() {
+	for _, it := range x.j.Allocations {
 		addr := it.Address()
-		switch isIts := addr.IsValid() && isAsked(addr) && x.isOn(it.IndexedPool()); {
+		switch isIts := x.isAsked(addr) && x.isOn(it.IndexedPool()); {
 		case isIts && it.Verdict == judge.Stale:
-			x.stale[addr] = append(x.stale[addr], it.PodRef())
+			x.stale[addr] = append(x.stale[addr], it.PodRef(), it.ContainerID())
 		case isIts:
 			x.entries[addr] = append(x.entries[addr], it)
 		}
 	}
-	for _, it := range j.Reservations {
-		if addr := it.Address(); it.Verdict != judge.Stale && len(it.Related()) == 0 && addr.IsValid() && isAsked(addr) {
+	for _, it := range x.j.Reservations {
+		if addr := it.Address(); it.Verdict != judge.Stale && len(it.Related()) == 0 && x.isAsked(addr) {
 			x.alone[addr] = append(x.alone[addr], it)
 		}
 	}
-	return x
+}
+
+// addSandboxes adds those that may have an address, also after they have stopped. One whose allocation is stale has it
+// no more.
+func (x *holders) addSandboxes() {
+	for addr := range x.f.CarriedAddresses() {
+		if !x.isAsked(addr) {
+			continue
+		}
+		for _, b := range x.f.SandboxesAt(addr) {
+			isJudged := slices.Contains(x.stale[addr], b.ID)
+			if x.networks[b.NetworkName] && x.f.MayHoldAddress(&b.Mention) && !isJudged {
+				x.sandboxes[addr] = append(x.sandboxes[addr], b.Pod())
+			}
+		}
+	}
 }
 
 // isOn reports whether a pool is, or may be, of a network of the proposal or of the pools that it replaces.
@@ -81,7 +105,7 @@ func (x *holders) isOn(p *facts.Pool) bool {
 // mayHave reports whether a carrier has its address, or may have it, on these networks. Another network of whereabouts
 // may have the same addresses. What a pod carries by an allocation that is stale, it does not carry any more.
 func (x *holders) mayHave(c usage.Carrier, addr netip.Addr) bool {
-	if c.Kind == usage.PodCarrier && slices.Contains(x.stale[addr], c.Name) {
+	if c.Kind == usage.PodCarrier && len(x.networks) == 1 && slices.Contains(x.stale[addr], c.Name) {
 		return false
 	}
 	if c.IsReported {
@@ -117,6 +141,17 @@ func (x *holders) reserved(n ippool.Network) map[netip.Addr]bool {
 	return all
 }
 
+// keepsSlices reports whether a network is cut into the same slices as today. Another one is cut anew, and which node
+// gets which slice, and so reads which pool, is unknown.
+func (x *holders) keepsSlices(n ippool.Network) bool {
+	return slices.ContainsFunc(x.p.Definitions, func(name string) bool {
+		nad := x.f.NAD(name)
+		return nad != nil && slices.ContainsFunc(nad.Networks, func(today ippool.Network) bool {
+			return today.Slices && today.Name == n.Name && today.SliceBits == n.SliceBits && today.Ranges[0] == n.Ranges[0]
+		})
+	})
+}
+
 // addresses are those that ADDs in a range would assign and that somebody may have, in their order.
 func (x *holders) addresses(r *Range) (found []netip.Addr) {
 	add := func(addr netip.Addr) {
@@ -133,6 +168,9 @@ func (x *holders) addresses(r *Range) (found []netip.Addr) {
 	for addr := range x.carriers {
 		add(addr)
 	}
+	for addr := range x.sandboxes {
+		add(addr)
+	}
 	return facts.UniqueAddresses(found)
 }
 
@@ -142,7 +180,8 @@ func (x *holders) at(addr netip.Addr, r *Range) (by []string, why string, isLack
 	for _, it := range x.entries[addr] {
 		by, pools = append(by, it.PodRef()), append(pools, it.Object())
 	}
-	isOfWhereabouts := false
+	by = append(by, x.sandboxes[addr]...)
+	isOfWhereabouts := len(x.sandboxes[addr]) > 0
 	for _, c := range x.carriers[addr] {
 		if x.mayHave(c, addr) {
 			by = append(by, c.String())

@@ -11,12 +11,12 @@ import (
 // PoolCheck writes what a new definition would mean.
 func (s *Screen) PoolCheck(d *view.PoolCheck) {
 	s.List()
-	s.circumstances(view.Circumstances{Limits: d.Limits})
+	s.circumstances(view.Circumstances{Agents: d.Agents, Limits: d.Limits})
 	for _, r := range d.Ranges {
 		s.fact("new range", newRangeText(r))
 	}
 	s.Text("", map[string]string{
-		"Safe":  "Nothing that is in use would be assigned a second time.",
+		"Safe":  "Nothing that is seen in use would be assigned a second time.",
 		"Twice": "Do not change it like this: addresses in use would be assigned a second time.",
 		"Unknown": "Nothing that is known to be in use would be assigned a second time. But not everything is known: " +
 			"do not change it yet.",
