@@ -93,6 +93,7 @@ func TestRBAC_ReconcilerHasNoMore(t *testing.T) {
 		{"changing a pod", v, pods.merge(reconcilerName + "-0"), noRight},
 		{"changing a node", v, thing{r: nodesResource}.merge("worker-1"), noRight},
 		{"replacing a pool", v, thing{r: harness.IPPools, namespace: metav1.NamespaceSystem}.deleteAll(), noRight},
+		{"deleting a pool", v, thing{r: harness.IPPools, namespace: metav1.NamespaceSystem}.delete("10.1.0.0-24"), noRight},
 		{"writing a report", v, thing{sandboxReports, "", newReport}.create("worker-1"), noRight},
 		{"deleting a Lease of its own namespace", v, thing{r: leasesResource,
 			namespace: metav1.NamespaceSystem}.delete("whereabouts"), noRight},

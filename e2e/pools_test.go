@@ -226,9 +226,14 @@ func TestPools_Unused(t *testing.T) {
 	// An ADD by a configuration on a node, between the list and the command.
 	s.patch(t, harness.IPPools, "10.8.0.0-24",
 		fmt.Sprintf(`{"spec":{"allocations":{"1":{"id":%q,"podref":"default/two","ifname":"net1"}}}}`, noID))
-	if out, err := s.tryShell(t, d.Pools[0].DeleteCommand); err == nil || !strings.Contains(out, "request is invalid") {
-		t.Errorf("the command about a pool with an allocation: %v: %s", err, out)
+	retire := func(command string) []string {
+		args, isOurs := strings.CutPrefix(command, "ip-reconcile ")
+		if !isOurs || !strings.HasPrefix(args, "pools retire kube-system/10.8.0.0-24") {
+			t.Fatalf("the command is %q", command)
+		}
+		return append(strings.Fields(args), "--yes", "--confirm-after", "0")
 	}
+	s.product(t, retire(d.Pools[0].DeleteCommand)...).exits(t, 1)
 	s.patch(t, harness.IPPools, "10.8.0.0-24", `{"spec":{"allocations":{"1":null}}}`)
 
 	bad := network("bad", harness.IPAM{})
@@ -239,7 +244,7 @@ func TestPools_Unused(t *testing.T) {
 	}
 	check(t, nads.Delete(t.Context(), "bad", metav1.DeleteOptions{}))
 
-	s.shell(t, s.changedPools(t, 0, "--unused").Pools[0].DeleteCommand)
+	s.product(t, retire(s.changedPools(t, 0, "--unused").Pools[0].DeleteCommand)...).exits(t, 0)
 	equal(t, "unused at the end", len(s.changedPools(t, 0, "--unused").Pools), 0)
 	_, err := s.of(harness.IPPools).Get(t.Context(), "10.8.0.0-24", metav1.GetOptions{})
 	if err == nil {

@@ -122,9 +122,12 @@ func TestRetire_Kept(t *testing.T) {
 			s.entry(bluePool, 7, "default/web", "box-7", true)
 			s.pod("web", "u", 7)
 		}, "1 in use"},
-		"a definition leads to it":       {func(s *simulator) { s.aNetwork() }, "leads to it"},
-		"everything is paused":           {func(s *simulator) { s.paused = true }, "everything is paused"},
-		"a definition cannot be read":    {func(s *simulator) { s.addNAD("bad", ippool.Network{}); s.breakNAD("bad") }, "cannot be read"},
+		"a definition leads to it": {func(s *simulator) { s.aNetwork() }, "leads to it"},
+		"everything is paused":     {func(s *simulator) { s.paused = true }, "everything is paused"},
+		"a definition cannot be read": {func(s *simulator) {
+			s.addNAD("bad", ippool.Network{})
+			s.breakNAD("bad")
+		}, "cannot be read"},
 		"somebody carries an address":    {func(s *simulator) { s.pod("web", "u", 7) }, "carries 10.0.0.7"},
 		"it was created again meanwhile": {func(s *simulator) { s.recreate(bluePool) }, "created again"},
 	} {

@@ -155,6 +155,10 @@ func (o *options) askToRun(ctx context.Context, r *reconciler.Reconciler) error 
 	if n := len(d.Repaired); n > 0 {
 		does = append(does, "repair "+screen.Count(n, "finding"))
 	}
+	if n := len(o.retirements); n > 0 {
+		does = append(does, "delete "+screen.Count(n, "pool"))
+		d.Retirements = view.NewRetireReport(out, o.retirements, false).Pools
+	}
 	if len(does) == 0 {
 		return nil
 	}

@@ -36,6 +36,14 @@ func flagsOf(c *cobra.Command) (names []string) {
 	return names
 }
 
+// everyCommand are the commands of a program, each followed by those below it.
+func everyCommand(root *cobra.Command) (all []*cobra.Command) {
+	for _, c := range root.Commands() {
+		all = append(append(all, c), everyCommand(c)...)
+	}
+	return all
+}
+
 // everywhere are the flags that all commands have which read the cluster.
 func everywhere(commands []*cobra.Command) (names []string) {
 	n := map[string]int{}
@@ -56,7 +64,7 @@ func everywhere(commands []*cobra.Command) (names []string) {
 // commandsPage has what --help does not show at one glance: every synopsis, and which flag is whose.
 func commandsPage() string {
 	root := newRoot(terminal())
-	commands := slices.DeleteFunc(root.Commands(), func(c *cobra.Command) bool {
+	commands := slices.DeleteFunc(everyCommand(root), func(c *cobra.Command) bool {
 		return c.Name() == "help" || c.Name() == "completion"
 	})
 	var b strings.Builder
@@ -67,7 +75,8 @@ func commandsPage() string {
 		"powershell.\n")
 	shared := everywhere(commands)
 	for _, c := range commands {
-		fmt.Fprintf(&b, "\n## %s\n\n    %s\n\n%s.", c.Name(), c.UseLine(), c.Short)
+		name := strings.TrimPrefix(c.CommandPath(), root.Name()+" ")
+		fmt.Fprintf(&b, "\n## %s\n\n    %s\n\n%s.", name, c.UseLine(), c.Short)
 		inspects := c.Name() != "agent" && c.Flags().Lookup("cri") != nil
 		names := slices.DeleteFunc(flagsOf(c), func(name string) bool {
 			return slices.Contains(shared, name) || inspects && slices.Contains(ofInspection, name) ||
@@ -100,7 +109,7 @@ func TestCommands_Docs(t *testing.T) {
 }
 
 func TestCommands_FirstFlags(t *testing.T) {
-	for _, c := range newRoot(terminal()).Commands() {
+	for _, c := range everyCommand(newRoot(terminal())) {
 		first := 0
 		c.InitDefaultHelpFlag()
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
@@ -115,7 +124,7 @@ func TestCommands_FirstFlags(t *testing.T) {
 }
 
 func TestCommands_NoReadOnlyFlagReleases(t *testing.T) {
-	for _, c := range newRoot(terminal()).Commands() {
+	for _, c := range everyCommand(newRoot(terminal())) {
 		if !strings.HasSuffix(c.Short, "read-only") {
 			continue
 		}

@@ -135,8 +135,8 @@ func newRoot(std streams) *cobra.Command {
 		Short: "Find and release IP addresses that whereabouts has leaked",
 		Long: `ip-reconcile judges every address that whereabouts has recorded, by the pods in the API
 and by the sandboxes that the node agents report. It releases addresses that are proven
-stale, holds all others, and explains each verdict. 'run', 'release', 'apply', 'recover'
-and 'serve' write; all other commands are read-only.
+stale, holds all others, and explains each verdict. 'run', 'release', 'apply',
+'pools retire', 'recover' and 'serve' write; all other commands are read-only.
 
 Text is as wide as the terminal, or as COLUMNS says. NO_COLOR switches colours off.`,
 		Example: `  ip-reconcile check                          # judge the cluster of the current kubeconfig
@@ -166,6 +166,9 @@ Text is as wide as the terminal, or as COLUMNS says. NO_COLOR switches colours o
 	for _, c := range root.Commands() {
 		c.SuggestFor = meantBy[c.Name()]
 		fixedCompletions(c)
+		for _, sub := range c.Commands() {
+			fixedCompletions(sub)
+		}
 	}
 	root.InitDefaultHelpCmd()
 	if help, _, err := root.Find([]string{"help"}); err == nil {

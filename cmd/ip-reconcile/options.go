@@ -46,6 +46,9 @@ type options struct {
 	cluster    view.Cluster
 	clusterUID func(context.Context) string
 	trail      *audit.Trail // of a command that writes
+	retire     []string     // the pools whose removal is planned
+	// retirements are the pools of a plan that can be deleted.
+	retirements []*reconciler.Retirement
 }
 
 // selection are the flags that pick items and findings, and that decide about the exit code.

@@ -45,6 +45,9 @@ func TestOutput_Golden(t *testing.T) {
 			"pools check --definition testdata/nad.yaml --exclude 10.0.0.1", "pools check --definition testdata/none.yaml",
 			"pools check --definition testdata/pools.txt", "pools check x --new-range 10.0.0.0/24 --surge y",
 			"pools check x --new-range 10.0.0.0/24 --add -1"},
+		"retire": {"pools retire 10.0.0.0-24", "pools retire kube-system/worker-1-10.1.0.0-26 -o yaml",
+			"pools retire --slices-without-node", "pools retire 10.0.0.7", "pools retire",
+			"pools retire x --slices-without-node", "pools retire 10.0.0.0/24 -o name"},
 		"recover": {"recover", "recover -o name",
 			"recover -o jsonpath={range.writes[*]}{.kind}/{.ip}/{.podRef}/{.instead}/{.state},{end}"},
 		// A filter of what is not there is an error, of a run at the end.

@@ -16,6 +16,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/suggest"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -32,6 +34,9 @@ that to a file, each item with its evidence. plan is read-only.
 With --snapshot a plan can be made where the cluster cannot be reached, of a must-gather
 for example, and applied where it can. The files must have the namespace kube-system,
 whose UID says of which cluster they are. apply tests each item against the live cluster.
+
+With --retire the plan has the removal of these pools, and of the releases only those of
+what is left in them. apply judges again whether the pools may go.
 
 A reviewer may delete items of the file, and must not edit any. The digest of an item binds
 it to its cluster and its plan: it finds mistakes, and is no signature.
@@ -53,6 +58,7 @@ A plan needs the namespace, too:
 	o.selection.addFilters(f)
 	f.StringVar(&file, "output-file", "", "new file for the plan: NAME.json or NAME.yaml")
 	f.BoolVar(&o.AllowMassRelease, "allow-mass-release", false, "plan to "+massReleaseHelp)
+	f.StringSliceVar(&o.retire, "retire", nil, "plan the removal of these pools, as 'pools retire' does")
 	o.completeNames(c, false)
 	return c
 }
@@ -71,6 +77,10 @@ func (o *options) plan(ctx context.Context, file string) error {
 		return err
 	}
 	r.Leases, r.Options.Only = nil, o.filter.Item // whoever plans need not be allowed to release
+	pools, err := o.planRetirement(ctx, r)
+	if err != nil {
+		return err
+	}
 	out, err := o.act(ctx, r, o.askToRun)
 	if err == nil {
 		err = o.checkNames(out.Observation)
@@ -92,18 +102,21 @@ func (o *options) plan(ctx context.Context, file string) error {
 	judged := o.cluster
 	judged.UID = o.clusterUID(ctx)
 	p := planfile.New(view.NewHeader(view.KindPlan, version.Get().Version, judged, out.Observation.Now), items)
-	p.Limits = d.Limits
+	p.Limits, p.Pools = d.Limits, planfile.NewPools(p.Header, pools)
 	a := answer{
 		document: p, notes: d.Notes,
 		names: func() []string { return lists.Map(items, (*judge.Item).Text) },
 		screen: func(s *screen.Screen) {
 			s.Plan(d)
+			for _, pool := range p.Pools {
+				s.Line("\nPool %s (%s) would be deleted once it is empty.", pool.Pool, pool.Range)
+			}
 			switch {
 			case file == "":
-			case len(items) == 0:
+			case len(items)+len(p.Pools) == 0:
 				s.Line("\nWrote %s without items: nothing can be released now, so there is nothing to apply.", file)
 			default:
-				s.Line("\nWrote %s to %s. Delete what must stay, then run:\n    %s", screen.Count(len(items), "item"), file,
+				s.Line("\nWrote %s to %s. Delete what must stay, then run:\n    %s", sizeOf(p), file,
 					o.advisor().OnCluster("ip-reconcile apply -f "+file))
 			}
 		},
@@ -123,6 +136,42 @@ func (o *options) plan(ctx context.Context, file string) error {
 		}
 	}
 	return o.print(ctx, a)
+}
+
+// sizeOf counts what a plan has.
+func sizeOf(p *view.Plan) string {
+	text := screen.Count(len(p.Items), "item")
+	if len(p.Pools) > 0 {
+		text += " and " + screen.Count(len(p.Pools), "pool")
+	}
+	return text
+}
+
+// planRetirement returns the pools to retire, and lets the plan have only what is left in them. A pool that something
+// stands against is an error.
+func (o *options) planRetirement(ctx context.Context, r *reconciler.Reconciler) (pools []*ippool.Pool, err error) {
+	if len(o.retire) == 0 {
+		return nil, nil
+	}
+	checked, err := r.Check(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a := checked.Assessment
+	if pools, err = namedPools(a, o.retire); err != nil {
+		return nil, fmt.Errorf("--retire: %w", err)
+	}
+	planned := r.PlanRetirement(a, pools)
+	for _, x := range planned {
+		if x.State != reconciler.PoolWould {
+			return nil, fmt.Errorf("--retire %s: the pool is kept: %s; 'ip-reconcile pools retire %s --dry-run' lists all of it",
+				x.Pool.Ref(), x.Why(), x.Pool.Ref())
+		}
+	}
+	isLeft := judge.IDs(leftoversOf(planned))
+	only := r.Options.Only
+	r.Options.Only = func(it *judge.Item) bool { return isLeft[it.ID()] && only(it) }
+	return pools, nil
 }
 
 func newApply(std streams) *cobra.Command {
@@ -174,7 +223,11 @@ func (o *options) apply(ctx context.Context, file string, maxAge time.Duration) 
 	if err != nil {
 		return err
 	}
-	r, j, err := o.judge(ctx)
+	r, cluster, err := o.reconciler(ctx)
+	if err != nil {
+		return err
+	}
+	j, err := r.Check(ctx)
 	if err != nil {
 		return err
 	}
@@ -182,10 +235,45 @@ func (o *options) apply(ctx context.Context, file string, maxAge time.Duration) 
 		return fmt.Errorf("plan %s: %w", file, err)
 	}
 	o.filter.Has, r.Options.Only = p.Has, p.Allows
+	o.retirements = lists.Filter(r.PlanRetirement(j.Assessment, p.Retires()), func(x *reconciler.Retirement) bool {
+		return x.State == reconciler.PoolWould
+	})
+	if len(o.retirements) > 0 {
+		if err := o.allow(ctx, cluster, o.retirements); err != nil {
+			return err
+		}
+	}
 	out, err := o.act(ctx, r, o.askToRun)
 	if err != nil {
 		return err
 	}
+	var retired *view.RetireReport
+	if len(p.Pools) > 0 {
+		if retired, err = o.applyRetirements(ctx, r, p); err != nil {
+			return err
+		}
+	}
 	p.Complete(out)
-	return o.printRun(ctx, out, view.NewRunReport(out, false, o.filter))
+	d := view.NewRunReport(out, false, o.filter)
+	if retired != nil {
+		d.Retirements = retired.Pools
+	}
+	if err := o.printRun(ctx, out, d); err != nil || retired == nil || !retired.Kept() {
+		return err
+	}
+	return errUnresolved
+}
+
+// applyRetirements deletes the pools of a plan that still may go.
+func (o *options) applyRetirements(
+	ctx context.Context, r *reconciler.Reconciler, p *planfile.File,
+) (*view.RetireReport, error) {
+	if o.trail != nil {
+		defer o.trail.Start()()
+	}
+	out, all, err := r.Retire(ctx, p.Retires())
+	if err != nil {
+		return nil, err
+	}
+	return view.NewRetireReport(out, all, false), nil
 }

@@ -43,7 +43,7 @@ Limits in whereabouts' own files on the nodes are unknown.
 pools check prints what another range of a pool would mean, before you edit its definition.
 
 --unused prints the pools without allocations and reservations that no
-NetworkAttachmentDefinition names, each with the command that deletes it. It concludes
+NetworkAttachmentDefinition names, each with the command that retires it. It concludes
 nothing while a definition cannot be read. It does not observe a network that only a CNI
 configuration file on nodes defines: do not delete its pool.
 
@@ -70,7 +70,7 @@ To see changes, run it under watch(1), as in the examples, or open the page of
 		return matching(typed, o.namesInTime(c.Context(), "").poolNames()), cobra.ShellCompDirectiveNoFileComp
 	}
 	f.BoolVar(&o.unused, "unused", false, "print the pools that nothing uses, and how to delete them")
-	c.AddCommand(newPoolsCheck(std))
+	c.AddCommand(newPoolsCheck(std), newRetire(std))
 	return c
 }
 

@@ -223,6 +223,8 @@ func threats() map[string]map[string][]string {
 		},
 		"Who has a role for people": {
 			"any address released in use": {"TestRBAC_ClusterRolesForPeople", "TestRBAC_ViewMayRunCheck"},
+			"a pool deleted": {"TestRBAC_PeopleRetirePools", "TestRetire_OnlyWhatWasAskedFor",
+				"TestRemoval_OfAnEmptyPoolOnly"},
 			"disclosed":                   {"TestRBAC_ViewMayRunCheck"},
 		},
 		"Who hands over a snapshot": {

@@ -9,9 +9,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 )
 
-// Change is one thing that a pass writes: a Release, a Repair or a Retirement. The executor takes it through these states until it is
-// Done or GivenUp. A write that fails leaves it in one of them. Then it is in the backlog until the next hold, whose
-// second check goes on there:
+// Change is one thing that a pass writes: a Release, a Repair or a Retirement. The executor takes it through these
+// states until it is Done or GivenUp. A write that fails leaves it in one of them. Then it is in the backlog until the
+// next hold, whose second check goes on there:
 //
 //	   ┌─create again──┐
 //	   ▼               │

@@ -1,6 +1,6 @@
 // Package apply writes changes of pools and reservations. What comes in are releases, repairs and retirements that were
-// planned, and rules that judge them again. Under whereabouts' Leases each change has its second check, and is written. What goes
-// out, to the rules, is how each one ends. Only a Session can write, and only a hold of the Leases makes one.
+// planned, and rules that judge them again. Under whereabouts' Leases each change has its second check, and is written.
+// What goes out, to the rules, is how each one ends. Only a Session can write, and only a hold of the Leases makes one.
 //
 // Read change.go, backlog.go, executor.go and write.go, in that order.
 package apply

@@ -21,7 +21,8 @@ const (
 )
 
 // write deletes the reservations of allocations, patches pools, deletes the pools that are retired, and creates
-// reservations. A write that fails ends its change for this hold. write returns the changes that follow those that are done.
+// reservations. A write that fails ends its change for this hold. write returns the changes that follow those that are
+// done.
 func (e *executor[C]) write(ctx context.Context, h *hold, changes []C) (followUps []C) {
 	for _, c := range changes {
 		c.soFar().err = nil

@@ -17,7 +17,8 @@ import (
 )
 
 // AllowRetirement lets the sessions of this process delete these pools, and no others, if RBAC does. Only a command by
-// which a person has asked for it calls it, before the first hold. Where RBAC forbids it the error is apply.ErrForbidden.
+// which a person has asked for it calls it, before the first hold. Where RBAC forbids it the error is
+// apply.ErrForbidden.
 func (c *Cluster) AllowRetirement(ctx context.Context, pools []types.NamespacedName) error {
 	allowed := map[types.NamespacedName]bool{}
 	for _, p := range pools {

@@ -45,9 +45,9 @@ func ObstacleKinds() []ObstacleKind {
 		ObstacleGate, ObstacleLeftover, ObstacleRecent}
 }
 
-// RetireAfter is for how long a pool must have no obstacle before it is deleted. An ADD by a definition that was deleted
-// since must have ended, so it is as long as an ADD may take, or as shorter confirmAfter. The Node of a slice must be
-// missing for 40 s, whatever confirmAfter is.
+// RetireAfter is for how long a pool must have no obstacle before it is deleted: as long as an ADD may take, since one
+// by a definition that was deleted meanwhile must have ended, or as confirmAfter if that is shorter. The Node of a slice
+// must be missing for 40 s, whatever confirmAfter is.
 func RetireAfter(f *facts.Facts, p *facts.Pool, confirmAfter time.Duration) time.Duration {
 	wait := min(confirmAfter, judge.AddTimeLimit)
 	if len(f.LostNodesOf(p, f.BoundNodes())) > 0 {
@@ -116,8 +116,8 @@ func (r *retiring) mayBeOn(nad *ippool.NAD) bool {
 	return nad == nil || slices.ContainsFunc(nad.Networks, func(n ippool.Network) bool { return r.isOfNetwork(n.Name) })
 }
 
-// carriers are those that carry an address of the range, on a network that may be the pool's, and that neither this pool
-// nor another one records. Its empty pool is all that shows them.
+// carriers are those that carry an address of the range, on a network that may be the pool's, and that neither this
+// pool nor another one records. The pool is all by which they are found.
 func (r *retiring) carriers() (found []Obstacle) {
 	if r.pool.Problem != "" {
 		return nil

@@ -20,6 +20,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/internal/fileform"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
@@ -48,6 +49,21 @@ func New(h view.Header, items []*judge.Item) *view.Plan {
 		d.Digest = digest(h, d)
 		return d
 	})}
+}
+
+// NewPools returns the removals of pools in a plan.
+func NewPools(h view.Header, pools []*ippool.Pool) []view.PlanPool {
+	return lists.Map(pools, func(p *ippool.Pool) view.PlanPool {
+		d := view.PlanPool{Pool: p.Ref(), Range: p.RangeText, UID: p.UID}
+		d.Digest = poolDigest(h, d)
+		return d
+	})
+}
+
+func poolDigest(h view.Header, p view.PlanPool) string {
+	p.Digest = ""
+	text, _ := json.Marshal([]any{h.Cluster.UID, h.ObservedAt, p}) // strings
+	return fmt.Sprintf("sha256:%x", sha256.Sum256(text))
 }
 
 // planned returns an item with its evidence. It omits nodes where the verdict rests on all of them: one that joins or
@@ -177,7 +193,32 @@ func Read(text []byte) (*File, error) {
 		}
 		f.items[id] = it
 	}
-	return f, nil
+	return f, f.checkPools()
+}
+
+// checkPools returns an error for the removal of a pool that was edited, added or repeated.
+func (f *File) checkPools() error {
+	known := map[string]bool{}
+	for i, p := range f.Pools {
+		switch {
+		case p.Digest != poolDigest(f.Header, p):
+			return fmt.Errorf("pools[%d].digest: %s was edited or is of another plan, or another version (%s) made the plan; "+
+				"pools may only be deleted", i, p.Pool, f.ToolVersion)
+		case known[p.Pool]:
+			return fmt.Errorf("pools[%d]: the plan has %s twice", i, p.Pool)
+		}
+		known[p.Pool] = true
+	}
+	return nil
+}
+
+// Retires are the pools to remove, as the plan has them: by name and UID.
+func (f *File) Retires() []*ippool.Pool {
+	return lists.Map(f.Pools, func(d view.PlanPool) *ippool.Pool {
+		p := &ippool.Pool{UID: d.UID, RangeText: d.Range}
+		p.Namespace, p.Name, _ = strings.Cut(d.Pool, "/")
+		return p
+	})
 }
 
 // ErrNoUID means that the cluster cannot be identified.

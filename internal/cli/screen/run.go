@@ -32,6 +32,7 @@ func (s *Screen) Run(d *view.RunReport) {
 	s.rows(released, d.ObservedAt, rows)
 	s.rows("NOT RELEASED", d.ObservedAt, d.FailedRows)
 	s.repaired("REPAIRED", d)
+	s.Retirements(d.Retirements, d)
 	s.rest(&d.CheckReport, heldAlone(d))
 }
 
@@ -72,6 +73,7 @@ func (s *Screen) BeforeRun(d *view.RunReport) {
 	s.releasable(d, "TO RELEASE NOW", "TO RELEASE LATER")
 	s.Title("TO REPAIR", len(d.Repaired))
 	s.repairs(d)
+	s.Retirements(d.Retirements, d)
 }
 
 // BeforeRelease writes an explanation, and the rows that will be released, which a person is asked about below it.

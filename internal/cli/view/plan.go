@@ -6,6 +6,17 @@ type Plan struct {
 	Limits
 	// Items are ordered by pool or reservation, then address. A reviewer may delete items, and must not edit any.
 	Items []PlanItem `json:"items"`
+	// Pools are those that apply deletes once the items of them are released; absent without --retire.
+	Pools []PlanPool `json:"pools,omitempty"`
+}
+
+// PlanPool is the removal of one pool that nothing stands against. apply judges that again.
+type PlanPool struct {
+	Pool  string `json:"pool"`
+	Range string `json:"range"`
+	UID   string `json:"uid"`
+	// Digest is over the other fields, and the cluster and the time of the plan.
+	Digest string `json:"digest"`
 }
 
 // PlanItem is one allocation, or one reservation without an allocation, that apply may release.

@@ -55,7 +55,7 @@ type PoolUsage struct {
 	Networks []string `json:"networks"`
 	// Unknown says why usable, blocked, outside and free are null; absent where they are not.
 	Unknown string `json:"unknown,omitempty"`
-	// DeleteCommand tests that the pool is empty, and then deletes it. It is absent without --unused.
+	// DeleteCommand checks again that nothing uses the pool, and then deletes it. It is absent without --unused.
 	DeleteCommand string `json:"deleteCommand,omitempty"`
 }
 

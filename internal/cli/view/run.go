@@ -22,6 +22,8 @@ type RunReport struct {
 	Repaired    []Finding     `json:"repaired"`
 	NotRepaired []NotRepaired `json:"notRepaired"`
 	*Requests                 // that a run would send; only for a snapshot
+	// Retirements are the pools that a plan deletes; absent without such.
+	Retirements []RetiredPool `json:"retirements,omitempty"`
 
 	// ReleasedRows and FailedRows are the rows of Released and Failed.
 	ReleasedRows []AllocationRow `json:"-"`

@@ -27,6 +27,7 @@ func kinds() map[string]reflect.Type {
 		KindSysdump: reflect.TypeFor[Sysdump](), KindWords: reflect.TypeFor[WordReport](),
 		KindExplanations: reflect.TypeFor[ExplainReports](),
 		KindHistory:      reflect.TypeFor[HistoryReport](),
+		KindRetirement:   reflect.TypeFor[RetireReport](),
 	}
 }
 

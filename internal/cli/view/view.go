@@ -34,6 +34,7 @@ const (
 	KindWords        = "WordList"
 	KindSysdump      = "Sysdump"
 	KindHistory      = "History"
+	KindRetirement   = "Retirement"
 )
 
 // Header is the head of every document: the program, the cluster and the time.
