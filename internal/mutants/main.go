@@ -34,7 +34,7 @@ func mutants(root string) ([]Mutant, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := slices.Concat(rows, gates(), executor(), evidence(), transport(), agent(), ranges())
+	all := slices.Concat(rows, gates(), executor(), evidence(), transport(), retirement(), agent(), ranges())
 	places, err := findPlaces(root)
 	if err != nil {
 		return nil, err
