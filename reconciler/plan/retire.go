@@ -45,8 +45,8 @@ func ObstacleKinds() []ObstacleKind {
 		ObstacleGate, ObstacleLeftover, ObstacleRecent}
 }
 
-// RetireAfter is for how long a pool must have no obstacle before it is deleted. It is as long as an ADD may take, since
-// one by a definition that was deleted meanwhile must have ended, or confirmAfter if that is shorter. The Node of a
+// RetireAfter is for how long a pool must have no obstacle before it is deleted. It is as long as an ADD may take: one
+// by a definition that was deleted meanwhile must have ended. It is confirmAfter if that is shorter. The Node of a
 // slice must be missing for 40 s, whatever confirmAfter is.
 func RetireAfter(f *facts.Facts, p *facts.Pool, confirmAfter time.Duration) time.Duration {
 	wait := min(confirmAfter, judge.AddTimeLimit)
