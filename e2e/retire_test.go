@@ -63,6 +63,7 @@ func TestRetire_OnAnAPIServer(t *testing.T) {
 	s := newStage(t, "worker-1")
 	other, dropped := simple("other", "10.7.0.0/24"), simple("dropped", "10.8.0.0/24")
 	check(t, s.CreateNAD(t.Context(), other))
+	s.up(t, "worker-1", "other", other)
 	check(t, s.CreateNAD(t.Context(), dropped))
 	live := s.up(t, "worker-1", "live", dropped)
 	s.up(t, "worker-1", "leaked", dropped).leak(t)
@@ -97,8 +98,13 @@ func TestRetire_OnAnAPIServer(t *testing.T) {
 	contains(t, "without the right", out.stderr, "nothing was written: delete IPPool kube-system/"+pool+": forbidden")
 	s.checkReleased(t, before)
 
-	state, why := s.retire(t, 0, pool, "--yes")
-	equal(t, "the last one: "+why, state, "Retired")
+	// Beside one that is kept.
+	both := s.product(t, "pools", "retire", "10.7.0.0-24", pool, "--yes", "--confirm-after", "0")
+	both.exits(t, 1)
+	var d retired
+	check(t, json.Unmarshal([]byte(both.stdout), &d))
+	equal(t, "what became of both", d.Pools[0].State+" "+d.Pools[1].State, "Kept Retired")
+	equal(t, "the other pool exists", s.exists(t, "10.7.0.0-24"), true)
 	equal(t, "the pool exists", s.exists(t, pool), false)
 	s.checkReleased(t, before, pool+" 2", "reservation 10.8.0.2")
 	contains(t, "history", s.product(t, "history", "pool/"+pool).stdout, `"what": "Retired"`)

@@ -113,12 +113,40 @@ func (r *Reconciler) Retire(ctx context.Context, pools []*ippool.Pool) (*Result,
 			keep(all, ctx.Err())
 		}
 	}
+	r.DeclineRetirements(a, all)
+	return out, all, nil
+}
+
+// DeclineRetirements ends what a person asked to retire and what is kept.
+func (r *Reconciler) DeclineRetirements(a *findings.Assessment, all []*Retirement) {
 	for _, x := range all {
 		if x.State == PoolKept {
 			r.emit(Kept{a.Observation.Now, x.Pool, x.Why()})
 		}
 	}
-	return out, all, nil
+}
+
+// CanBeRetired are the retirements that nothing stands against so far, and their pools.
+func CanBeRetired(all []*Retirement) (can []*Retirement, pools []*ippool.Pool) {
+	for _, x := range open(all) {
+		can, pools = append(can, x), append(pools, x.Pool)
+	}
+	return can, pools
+}
+
+// WithoutOpen are the retirements that have ended, with others in place of those that had not.
+func WithoutOpen(all, ended []*Retirement) []*Retirement {
+	by := map[string]*Retirement{}
+	for _, x := range ended {
+		by[x.Pool.Ref()] = x
+	}
+	whole := slices.Clone(all)
+	for i, x := range whole {
+		if by[x.Pool.Ref()] != nil && x.State == PoolWould {
+			whole[i] = by[x.Pool.Ref()]
+		}
+	}
+	return whole
 }
 
 // judgeAgain judges the open retirements after the releases, and keeps the pools that something stands against. It

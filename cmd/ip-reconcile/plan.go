@@ -18,6 +18,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -235,10 +236,8 @@ func (o *options) apply(ctx context.Context, file string, maxAge time.Duration) 
 		return fmt.Errorf("plan %s: %w", file, err)
 	}
 	o.filter.Has, r.Options.Only = p.Has, p.Allows
-	o.retirements = lists.Filter(r.PlanRetirement(j.Assessment, p.Retires()), func(x *reconciler.Retirement) bool {
-		return x.State == reconciler.PoolWould
-	})
-	if len(o.retirements) > 0 {
+	planned := r.PlanRetirement(j.Assessment, p.Retires())
+	if o.retirements, _ = reconciler.CanBeRetired(planned); len(o.retirements) > 0 {
 		if err := o.allow(ctx, cluster, o.retirements); err != nil {
 			return err
 		}
@@ -249,7 +248,7 @@ func (o *options) apply(ctx context.Context, file string, maxAge time.Duration) 
 	}
 	var retired *view.RetireReport
 	if len(p.Pools) > 0 {
-		if retired, err = o.applyRetirements(ctx, r, p); err != nil {
+		if retired, err = o.applyRetirements(ctx, r, j.Assessment, planned); err != nil {
 			return err
 		}
 	}
@@ -266,14 +265,19 @@ func (o *options) apply(ctx context.Context, file string, maxAge time.Duration) 
 
 // applyRetirements deletes the pools of a plan that still may go.
 func (o *options) applyRetirements(
-	ctx context.Context, r *reconciler.Reconciler, p *planfile.File,
+	ctx context.Context, r *reconciler.Reconciler, a *findings.Assessment, planned []*reconciler.Retirement,
 ) (*view.RetireReport, error) {
 	if o.trail != nil {
 		defer o.trail.Start()()
 	}
-	out, all, err := r.Retire(ctx, p.Retires())
-	if err != nil {
-		return nil, err
+	r.DeclineRetirements(a, planned)
+	out := &reconciler.Result{Assessment: a}
+	if _, pools := reconciler.CanBeRetired(planned); len(pools) > 0 {
+		done, all, err := r.Retire(ctx, pools)
+		if err != nil {
+			return nil, err
+		}
+		out, planned = done, reconciler.WithoutOpen(planned, all)
 	}
-	return view.NewRetireReport(out, all, false), nil
+	return view.NewRetireReport(out, planned, false), nil
 }

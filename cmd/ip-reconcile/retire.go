@@ -103,8 +103,12 @@ func (o *retireOptions) retire(ctx context.Context, args []string) error {
 	}
 	planned := r.PlanRetirement(a, pools)
 	before := view.NewRetireReport(view.PlannedResult(checked, r.Plan(ctx, a)), planned, o.DryRun)
-	can := lists.Filter(planned, func(x *reconciler.Retirement) bool { return x.State == reconciler.PoolWould })
+	if o.trail != nil {
+		defer o.trail.Start()()
+	}
+	can, pools := reconciler.CanBeRetired(planned)
 	if o.DryRun || len(can) == 0 {
+		r.DeclineRetirements(a, planned)
 		return o.print(ctx, o.retireAnswer(before))
 	}
 	if err := o.allow(ctx, cluster, can); err != nil {
@@ -117,15 +121,14 @@ func (o *retireOptions) retire(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	if o.trail != nil {
-		defer o.trail.Start()()
-	}
+	r.DeclineRetirements(a, planned)
 	printed := planfile.Of(leftoversOf(can))
 	r.Options.Only = func(it *judge.Item) bool { return isAgreed(printed, it) }
 	out, all, err := r.Retire(ctx, pools)
 	if err != nil {
 		return err
 	}
+	all = reconciler.WithoutOpen(planned, all)
 	return o.print(ctx, o.retireAnswer(view.NewRetireReport(out, all, false)))
 }
 
