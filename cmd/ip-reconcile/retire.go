@@ -114,12 +114,8 @@ func (o *retireOptions) retire(ctx context.Context, args []string) error {
 	if err := o.allow(ctx, cluster, can); err != nil {
 		return err
 	}
-	if o.asks() {
-		err := o.confirm(ctx, "delete "+screen.Count(len(can), "pool"), "Nothing was deleted.",
-			answer{document: before, screen: func(s *screen.Screen) { s.Retire(before) }})
-		if err != nil {
-			return err
-		}
+	if err := o.askToRetire(ctx, before, len(can)); err != nil {
+		return err
 	}
 	r.DeclineRetirements(a, planned)
 	printed := planfile.Of(leftoversOf(can))
@@ -130,6 +126,15 @@ func (o *retireOptions) retire(ctx context.Context, args []string) error {
 	}
 	all = reconciler.WithoutOpen(planned, all)
 	return o.print(ctx, o.retireAnswer(view.NewRetireReport(out, all, false)))
+}
+
+// askToRetire asks whether to delete n of the pools.
+func (o *options) askToRetire(ctx context.Context, d *view.RetireReport, n int) error {
+	if !o.asks() {
+		return nil
+	}
+	return o.confirm(ctx, "delete "+screen.Count(n, "pool"), "Nothing was deleted.",
+		answer{document: d, screen: func(s *screen.Screen) { s.Retire(d) }})
 }
 
 func (o *options) retireAnswer(d *view.RetireReport) answer {

@@ -225,7 +225,7 @@ func threats() map[string]map[string][]string {
 			"any address released in use": {"TestRBAC_ClusterRolesForPeople", "TestRBAC_ViewMayRunCheck"},
 			"a pool deleted": {"TestRBAC_PeopleRetirePools", "TestRetire_OnlyWhatWasAskedFor",
 				"TestRemoval_OfAnEmptyPoolOnly"},
-			"disclosed":                   {"TestRBAC_ViewMayRunCheck"},
+			"disclosed": {"TestRBAC_ViewMayRunCheck"},
 		},
 		"Who hands over a snapshot": {
 			"any address released in use": {"TestExplain_CommandsOfASnapshotNameNoContext"},

@@ -346,3 +346,42 @@ func TestSelect(t *testing.T) {
 		}
 	}
 }
+
+// The removals of pools in a plan are as they were written, or fewer.
+func TestRead_Pools(t *testing.T) {
+	pools := Judged(Observe(Pool("10.8.0.0-24", "10.8.0.0/24"), Pool("10.9.0.0-24", "10.9.0.0/24"), func(o *Observed) {
+		o.Pools[0].UID, o.Pools[1].UID = "uid-8", "uid-9"
+	}), facts.Policy{}).Observation.Pools
+	for says, c := range map[string]struct {
+		edit func(*view.Plan)
+		want string // "" for no error
+	}{
+		"as written":      {func(*view.Plan) {}, ""},
+		"one is deleted":  {func(p *view.Plan) { p.Pools = p.Pools[:1] }, ""},
+		"none is left":    {func(p *view.Plan) { p.Pools = nil }, ""},
+		"another name":    {func(p *view.Plan) { p.Pools[1].Pool = "kube-system/10.7.0.0-24" }, "pools[1].digest"},
+		"another UID":     {func(p *view.Plan) { p.Pools[0].UID = "uid-9" }, "pools[0].digest"},
+		"another range":   {func(p *view.Plan) { p.Pools[0].Range = "10.7.0.0/24" }, "pools[0].digest"},
+		"of another plan": {func(p *view.Plan) { p.Cluster.UID = "another" }, "digest"},
+		"one twice":       {func(p *view.Plan) { p.Pools[1] = p.Pools[0] }, "twice"},
+	} {
+		p := planOf(uid, Now, three)
+		p.Items, p.Pools = []view.PlanItem{}, planfile.NewPools(p.Header, pools)
+		c.edit(p)
+		f, err := planfile.Read(encode(t, "json", p))
+		switch {
+		case c.want != "":
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %v", says, err)
+			}
+		case err != nil:
+			t.Errorf("%s: %v", says, err)
+		default:
+			for i, got := range f.Retires() {
+				if got.Ref() != pools[i].Ref() || got.UID != pools[i].UID {
+					t.Errorf("%s: it is of %s, %s", says, got.Ref(), got.UID)
+				}
+			}
+		}
+	}
+}

@@ -164,6 +164,24 @@ func newRangeScreen(t *testing.T) string {
 	return s.String()
 }
 
+// retireScreen has pools in each state of a retirement.
+func retireScreen(isDryRun bool) string {
+	s := &Screen{Width: 100}
+	leftover := []view.RetireObstacle{{Kind: "Leftover", Detail: "it is stale", IP: "10.4.0.1", PodRef: "default/gone"},
+		{Kind: "Recent", Detail: "it must stay so for 2m0s, so that an ADD that began before has ended"}}
+	s.Retire(&view.RetireReport{DryRun: isDryRun, Pools: []view.RetiredPool{
+		{Pool: "kube-system/10.0.0.0-24", Range: "10.0.0.0/24", State: "Kept", Obstacles: []view.RetireObstacle{
+			{Kind: "InUse", Detail: "it runs", IP: "10.0.0.1", PodRef: "default/web-0"},
+			{Kind: "Defined", Detail: "NetworkAttachmentDefinition default/a leads to it: the next ADD would create it again"}},
+			Workloads: []view.Owner{{Name: "default/StatefulSet/web", Entries: 1}}},
+		{Pool: "kube-system/10.1.0.0-24", Range: "10.1.0.0/24", State: "Kept", Detail: "the write failed"},
+		{Pool: "kube-system/10.2.0.0-24", Range: "10.2.0.0/24", State: "Retired"},
+		{Pool: "kube-system/10.3.0.0-24", Range: "10.3.0.0/24", State: "Absent"},
+		{Pool: "kube-system/10.4.0.0-24", Range: "10.4.0.0/24", State: "WouldBeRetired", Obstacles: leftover},
+	}})
+	return s.String()
+}
+
 // unusedScreen has unused pools, and then a definition that cannot be read.
 func unusedScreen() string {
 	s := &Screen{Width: 100}
@@ -250,6 +268,7 @@ func TestScreens_Golden(t *testing.T) {
 		{"a run", text(Screen{}, aRun(false))},
 		{"a dry run", text(Screen{}, aRun(true))},
 		{"pools", pools}, {"each pool", details}, {"a new range", newRangeScreen(t)}, {"unused pools", unusedScreen()},
+		{"pools retire", retireScreen(false)}, {"pools retire --dry-run", retireScreen(true)},
 		{"history", history(false, false)}, {"history of an address", history(true, false)},
 		{"history --verify", history(true, true)}, {"sysdump", sysdump()},
 		{"status", statusScreen(&Screen{Width: 100})},

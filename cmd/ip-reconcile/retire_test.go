@@ -1,0 +1,108 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+)
+
+// retirable is a cluster with an empty pool to which no definition leads, one with a leak, and one that is defined.
+const retirable = `apiVersion: v1
+kind: Namespace
+metadata: {name: kube-system, uid: 00000000-0000-4000-8000-000000000001}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: worker-1, labels: {kubernetes.io/os: linux}}
+status: {conditions: [{type: Ready, status: "True"}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: default, uid: 00000000-0000-4000-8000-000000000002}
+spec: {nodeName: worker-1, containers: [{name: main}]}
+status: {phase: Running}
+---
+apiVersion: k8s.cni.cncf.io/v1
+kind: NetworkAttachmentDefinition
+metadata: {name: kept, namespace: default}
+spec: {config: '{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.7.0.0/24"}}'}
+---
+apiVersion: whereabouts.cni.cncf.io/v1alpha1
+kind: IPPool
+metadata: {name: 10.7.0.0-24, namespace: kube-system, uid: 00000000-0000-4000-8000-000000000007, resourceVersion: "7"}
+spec: {range: 10.7.0.0/24, allocations: {}}
+---
+apiVersion: whereabouts.cni.cncf.io/v1alpha1
+kind: IPPool
+metadata: {name: 10.8.0.0-24, namespace: kube-system, uid: 00000000-0000-4000-8000-000000000008, resourceVersion: "7"}
+spec: {range: 10.8.0.0/24, allocations: {}}
+---
+apiVersion: whereabouts.cni.cncf.io/v1alpha1
+kind: IPPool
+metadata: {name: 10.9.0.0-24, namespace: kube-system, uid: 00000000-0000-4000-8000-000000000009, resourceVersion: "7"}
+spec: {range: 10.9.0.0/24, allocations: {"1": {id: box-1, podref: default/gone, ifname: net1}}}
+---
+apiVersion: whereabouts.cni.cncf.io/v1alpha1
+kind: OverlappingRangeIPReservation
+metadata: {name: 10.9.0.1, namespace: kube-system, creationTimestamp: "2026-11-20T09:00:00Z"}
+spec: {podref: default/gone, ifname: net1}
+`
+
+// retirableIn is a folder with the cluster.
+func retirableIn(t *testing.T) string {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "cluster.yaml"), retirable)
+	return dir
+}
+
+func TestRetire_OfASnapshot(t *testing.T) {
+	dir := retirableIn(t)
+	for args, want := range map[string]struct {
+		code int
+		says string
+	}{
+		"pools retire 10.8.0.0-24":                     {0, "Pool kube-system/10.8.0.0-24 (10.8.0.0/24) would be deleted."},
+		"pools retire 10.9.0.0/24":                     {0, "Its stale items are released first"},
+		"pools retire 10.7.0.0-24":                     {1, "NetworkAttachmentDefinition default/kept leads to it"},
+		"pools retire 10.7.0.0-24 10.8.0.0-24 -o name": {1, "kube-system/10.8.0.0-24\n"},
+		"pools retire 10.0.0.0-24":                     {2, `no pool has the name or range "10.0.0.0-24"`},
+		"plan --retire 10.9.0.0-24":                    {0, "would be deleted once it is empty"},
+		"plan --retire 10.7.0.0-24":                    {2, "--retire kube-system/10.7.0.0-24: the pool is kept"},
+		"pools --unused":                               {0, "ip-reconcile pools retire kube-system/10.8.0.0-24"},
+	} {
+		code, out, errs := run(t, append(strings.Fields(args), "--snapshot", dir, "--log-level", "error")...)
+		if code != want.code || !strings.Contains(out+errs, want.says) {
+			t.Errorf("%s: exit code %d, want %d with %q:\n%s%s", args, code, want.code, want.says, out, errs)
+		}
+	}
+}
+
+// The question has what is deleted, and anything but a yes deletes nothing.
+func TestRetire_AsksOnATerminal(t *testing.T) {
+	for answer, want := range asking {
+		std, shown := terminalWith(t, answer)
+		o, r := asker(t, retirableIn(t), std)
+		a, err := r.Check(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		pools, err := namedPools(a, []string{"10.8.0.0-24", "10.7.0.0-24"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		planned := r.PlanRetirement(a, pools)
+		can, _ := reconciler.CanBeRetired(planned)
+		d := view.NewRetireReport(view.PlannedResult(a, r.Plan(t.Context(), a)), planned, false)
+		err = o.askToRetire(t.Context(), d, len(can))
+		before, after, isAsked := strings.Cut(shown(), "\nDelete 1 pool? [y/N] ")
+		no := "Nothing was deleted.\n"
+		if (err == nil) != want || !isAsked || want && after != "" || !want && after != no ||
+			!strings.Contains(before, "10.8.0.0-24 (10.8.0.0/24) can be deleted") ||
+			!strings.Contains(before, "10.7.0.0-24 (10.7.0.0/24) is kept") {
+			t.Errorf("%q: %v:\n%s", answer, err, shown())
+		}
+	}
+}
