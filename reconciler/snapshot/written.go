@@ -61,7 +61,7 @@ var writtenKinds = []writtenKind{
 		lean.F(0, "status", lean.F(0, "interfaces", lean.F(0, "name"), lean.F(0, "ipAddress"),
 			lean.F(0, "ipAddresses")))}, (*writer).guest},
 	{"OverlappingRangeIPReservation", ippool.ReservationResource, whole("spec"), (*writer).reservation},
-	{"IPPool", ippool.PoolResource, lean.Fields{metadataWith(lean.F(0, "annotations",
+	{"IPPool", ippool.PoolResource, lean.Fields{metadataWith(lean.F(0, "finalizers"), lean.F(0, "annotations",
 		lean.F(0, ippool.PausedAnnotation), lean.F(0, ippool.NoUsageAlertsAnnotation))), lean.F(0, "spec")},
 		(*writer).pool},
 	{"Pod", corev1.SchemeGroupVersion.WithResource("pods"), nil, (*writer).pod},
@@ -288,6 +288,9 @@ func (w *writer) pool(o fields) error {
 	}
 	metadata := in(o, "metadata")
 	metadata["name"] = p.RenamedNode(w.nodes, func(node string) string { return w.name("node", node) })
+	if delete(metadata, "finalizers"); p.HasFinalizers { // their names may be any text
+		metadata["finalizers"] = []string{"ip-reconcile.dev/some-finalizer"}
+	}
 	annotations := in(metadata, "annotations") // their values may be any text
 	for name, isSet := range map[string]bool{
 		ippool.PausedAnnotation: p.Paused, ippool.NoUsageAlertsAnnotation: p.NoUsageAlerts} {
