@@ -301,7 +301,8 @@ func TestEncode_OddObjects(t *testing.T) {
 	)
 	for _, text := range []string{
 		`{"metadata":{"namespace":"kube-system","name":"worker-1-10.0.0.0-28","uid":"u","resourceVersion":"8","finalizers":[
-			"hunter2"],"deletionTimestamp":"2026-11-20T09:00:00Z","annotations":{"ip-reconcile.dev/paused":"hunter2","ip-reconcile.dev/no-usage-alerts":"hunter2","a":"hunter2"}},
+			"hunter2"],"deletionTimestamp":"2026-11-20T09:00:00Z","annotations":{
+			"ip-reconcile.dev/paused":"hunter2","ip-reconcile.dev/no-usage-alerts":"hunter2","a":"hunter2"}},
 			"spec":{"range":"10.0.0.0/28","allocations":{"1":{"podref":"default/a"},"2":{"id":"","podref":"a","ifname":""},
 			"3":{"id":5,"podref":"default/a"},"4":{"id":"x","podref":"default/a","owner":"hunter2"},"5":"hunter2",
 			"6":{"id":"x","podref":""},"7":{"id":"x","podref":"default/b_uid-9","ifname":"net1"},
