@@ -26,6 +26,6 @@ func ranges() []Mutant {
 		return true`, New: `if c.Definition == nil {
 		return false`},
 		{Fault: "A silent node carries nothing unknown", Decl: "unknown", Tests: "TestCheck_Unknown",
-			Old: `state == facts.NodeNoFreshReport`, New: `false`},
+			Old: `len(silent) > 0 && !j.WithoutAgents`, New: `false`},
 	}
 }
