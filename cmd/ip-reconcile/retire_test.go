@@ -85,17 +85,18 @@ func TestRetire_AsksOnATerminal(t *testing.T) {
 	for answer, want := range asking {
 		std, shown := terminalWith(t, answer)
 		o, r := asker(t, retirableIn(t), std)
-		a, err := r.Check(t.Context())
+		checked, err := r.Check(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
+		a := checked.Assessment
 		pools, err := namedPools(a, []string{"10.8.0.0-24", "10.7.0.0-24"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		planned := r.PlanRetirement(a, pools)
 		can, _ := reconciler.CanBeRetired(planned)
-		d := view.NewRetireReport(view.PlannedResult(a, r.Plan(t.Context(), a)), planned, false)
+		d := view.NewRetireReport(view.PlannedResult(checked, r.Plan(t.Context(), a)), planned, false)
 		err = o.askToRetire(t.Context(), d, len(can))
 		before, after, isAsked := strings.Cut(shown(), "\nDelete 1 pool? [y/N] ")
 		no := "Nothing was deleted.\n"
