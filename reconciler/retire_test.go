@@ -24,7 +24,7 @@ func network(text string) ippool.Network {
 }
 
 // retired asks a reconciler to retire pools of these names, as they are now.
-func (s *simulator) retired(t *testing.T, r *reconciler.Reconciler, ctx context.Context, names ...string) (
+func (s *simulator) retired(ctx context.Context, t *testing.T, r *reconciler.Reconciler, names ...string) (
 	*reconciler.Result, []*reconciler.Retirement,
 ) {
 	t.Helper()
@@ -64,7 +64,7 @@ func TestRetire_EmptyPool(t *testing.T) {
 		s.poolOf(bluePool, "10.0.0.0/16")
 		s.poolOf(redPool, "10.0.0.0/16")
 		r, began := s.retiring(t), time.Now()
-		_, all := s.retired(t, r, t.Context(), bluePool)
+		_, all := s.retired(t.Context(), t, r, bluePool)
 		same(t, "what became of it", said(all), bluePool+" Retired")
 		same(t, "it waited for ADDs in progress", time.Since(began), 2*time.Minute)
 		same(t, "the pool", s.pool(bluePool) == nil, true)
@@ -86,14 +86,14 @@ func TestRetire_SliceUnderItsOwnLease(t *testing.T) {
 		s.addNAD("sliced", sliced)
 		r.Options.ConfirmAfter = 0
 		began := time.Now()
-		_, all := s.retired(t, r, t.Context(), slice)
+		_, all := s.retired(t.Context(), t, r, slice)
 		same(t, "what became of it", said(all), slice+" Retired")
 		same(t, "the Node was missing for", time.Since(began), 40*time.Second)
 		same(t, "Leases", fmt.Sprint(s.holds[0].leases), "[whereabouts "+slice+"]")
 
 		s.poolOf(slice, "10.0.0.16/28")
 		s.busy = map[string]int{slice: 100}
-		_, all = s.retired(t, r, t.Context(), slice)
+		_, all = s.retired(t.Context(), t, r, slice)
 		same(t, "while an ADD has its Lease", all[0].State, reconciler.PoolKept)
 		same(t, "the pool", s.pool(slice) != nil, true)
 	})
@@ -103,7 +103,7 @@ func TestRetire_LeftoversAreReleasedFirst(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.leaks(bluePool, 3)
 		r := s.retiring(t)
-		out, all := s.retired(t, r, t.Context(), bluePool)
+		out, all := s.retired(t.Context(), t, r, bluePool)
 		same(t, "what became of it", said(all), bluePool+" Retired")
 		same(t, "released with their reservations", len(out.Released), 6)
 		same(t, "what is left", len(s.stored()), 0)
@@ -178,7 +178,7 @@ func TestRetire_DryRun(t *testing.T) {
 		s.leaks(bluePool, 2)
 		r := s.retiring(t)
 		r.Options.DryRun = true
-		out, all := s.retired(t, r, t.Context(), bluePool)
+		out, all := s.retired(t.Context(), t, r, bluePool)
 		same(t, "state", all[0].State, reconciler.PoolWould)
 		same(t, "would be released", len(out.Refused), 2)
 		same(t, "holds", len(s.holds), 0)

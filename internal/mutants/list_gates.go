@@ -111,7 +111,7 @@ func gates() []Mutant {
 		{Fault: "What is since is taken from the pass that detects the restore", Decl: "State.Observe",
 			Tests: "TestState_SinceIsOfTheNextRead", Old: `!o.Watched && s.isReadSince() {`, New: `!o.Watched {`},
 		{Fault: "Agents' nonces are ignored", Decl: "State.withNonces", Tests: "TestRestore_ReportedByAgent",
-			Old: `if len(new) == 0 {`, New: `if true {`},
+			Old: `if len(unknown) == 0 {`, New: `if true {`},
 		{Fault: "A nonce that was answered is new again", Decl: "State.answer", Tests: "TestRestore_ReportedByAgent",
 			Old: `next.last.Nonces = s.answers(o)`, New: ``},
 		{Fault: "The nonces of one agent begin as many IDs as it likes", Decl: "State.withNonces",

@@ -49,41 +49,41 @@ func (s State) withNonces(o *facts.Observation) State {
 	if s.last.AnswersAll {
 		s.last.Nonces, s.last.AnswersAll = s.answers(o), false
 	}
-	var new []string
+	var unknown []string
 	mayWait := map[string]bool{}
 	for _, r := range o.Reports.Or(nil) {
 		if nonce := s.nonceOf(o, r); nonce == "" || s.last.Nonces[r.Name].Nonce == nonce {
 			continue
 		}
-		if new = append(new, r.Name); len(s.lately(r.Name, o.Now)) >= maxBegun {
+		if unknown = append(unknown, r.Name); len(s.lately(r.Name, o.Now)) >= maxBegun {
 			mayWait[r.Name] = true
 		}
 	}
-	if len(new) == 0 {
+	if len(unknown) == 0 {
 		return s
 	}
-	if slices.Sort(new); len(mayWait) == len(new) && !s.isUnsent() {
-		s.unanswered = new
+	if slices.Sort(unknown); len(mayWait) == len(unknown) && !s.isUnsent() {
+		s.unanswered = unknown
 		return s
 	}
-	return s.answer(o, new)
+	return s.answer(o, unknown)
 }
 
 // answer begins an ID that answers all nonces of an observation, those of the given nodes for the first time.
-func (s State) answer(o *facts.Observation, new []string) State {
+func (s State) answer(o *facts.Observation, unknown []string) State {
 	isAgain := true
-	for _, name := range new {
+	for _, name := range unknown {
 		_, isPending := s.last.Pending[name]
 		isAwaited := s.last.ID != "" && !s.last.IsSettled && (isPending || !s.last.HasAsked)
 		isAgain = isAgain && (isAwaited || len(s.lately(name, o.Now)) > 0)
 	}
-	next := s.begin(reportedByAgent+new[0], o.Now, isAgain)
+	next := s.begin(reportedByAgent+unknown[0], o.Now, isAgain)
 	if next.last.ID != s.last.ID {
 		next.begun = maps.Clone(s.begun)
 		if next.begun == nil {
 			next.begun = map[string][]time.Time{}
 		}
-		for _, name := range new {
+		for _, name := range unknown {
 			next.begun[name] = append(s.lately(name, o.Now), o.Now)
 		}
 	}
