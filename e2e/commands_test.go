@@ -141,6 +141,7 @@ func TestCommands_EachThatIsPrintedRuns(t *testing.T) {
 		"node": "worker-1", "downnode": "worker-2", "container": noID, "othercontainer": noID,
 		"restore": "k3f7q2m9xa", "claim.namespace": "default", "claim.name": "vm-1",
 		"machine.namespace": "default", "machine.name": "vm-1",
+		"definition.namespace": "default", "definition.name": "blue",
 		"podrefpatch": `'[{"op":"add","path":"/spec/allocations/1/podref","value":"default/web-0"}]'`,
 		"removal":     `'[{"op":"remove","path":"/spec/allocations/1"}]'`,
 		"rangepatch": `'[{"op":"test","path":"/spec/range","value":"10.0.0.0/24"},` +

@@ -375,7 +375,14 @@ func TestNodeSlices(t *testing.T) {
 		s.run(t).exits(t, 0)
 		s.checkReleased(t, before, "worker-3-10.4.3.0-24 1", "reservation 10.4.3.1", "red-worker-3-10.4.3.0-24 1",
 			"reservation red-10.4.3.1")
-		s.product(t, "check").exits(t, 0)
+		out := s.product(t, "check")
+		out.exits(t, 1)
+		kinds := []string{}
+		for _, f := range out.Findings {
+			kinds = append(kinds, string(f.Kind)+" "+f.Pool)
+		}
+		equal(t, "findings", kinds, []string{"SliceWithoutNode kube-system/red-worker-3-10.4.3.0-24",
+			"SliceWithoutNode kube-system/worker-3-10.4.3.0-24"})
 	})
 
 	t.Run("of a removed node, given to another", func(t *testing.T) {

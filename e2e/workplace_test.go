@@ -91,6 +91,8 @@ func (s *stage) workplace(t *testing.T, kubeconfig string) *workplace {
 	check(t, os.Symlink(bin, filepath.Join(w.folder, "bin"))) // what make build has made
 	check(t, os.MkdirAll(filepath.Join(w.folder, "mine"), 0o755))
 	check(t, os.WriteFile(filepath.Join(w.folder, "addresses.txt"), []byte("10.0.0.99\n"), 0o644))
+	nad := try(os.ReadFile("../cmd/ip-reconcile/testdata/nad.yaml")).must(t)
+	check(t, os.WriteFile(filepath.Join(w.folder, "nad.yaml"), nad, 0o644))
 	mine := "resources: [../deploy/deployment-with-agent]\n"
 	check(t, os.WriteFile(filepath.Join(w.folder, "mine", "kustomization.yaml"), []byte(mine), 0o644))
 	w.env = []string{
