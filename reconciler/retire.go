@@ -47,9 +47,10 @@ func CanRetire(against []plan.Obstacle) bool {
 // PlanRetirement judges the retirement of pools on an assessment, each by its name and UID. It changes nothing.
 func (r *Reconciler) PlanRetirement(a *findings.Assessment, pools []*ippool.Pool) []*Retirement {
 	all := make([]*Retirement, 0, len(pools))
+	common := plan.CommonGates(a.Judgement, r.Process.Known.State)
 	for _, p := range pools {
 		out := &Retirement{Pool: p, State: PoolWould}
-		r.judgeRetirement(a, out)
+		judgeRetirement(a, common, out)
 		if p := a.Facts().PoolNamed(p.Ref()); out.State == PoolWould && CanRetire(out.Against) {
 			if wait := plan.RetireAfter(a.Facts(), p, r.Options.ConfirmAfter); wait > 0 {
 				out.Against = append(out.Against, plan.Obstacle{Kind: plan.ObstacleRecent, At: a.Observation.Now.Add(wait),
@@ -62,7 +63,7 @@ func (r *Reconciler) PlanRetirement(a *findings.Assessment, pools []*ippool.Pool
 }
 
 // judgeRetirement judges one retirement again: it may be kept, or absent now.
-func (r *Reconciler) judgeRetirement(a *findings.Assessment, out *Retirement) {
+func judgeRetirement(a *findings.Assessment, common []plan.Gate, out *Retirement) {
 	now := a.Facts().PoolNamed(out.Pool.Ref())
 	switch {
 	case now == nil:
@@ -73,7 +74,6 @@ func (r *Reconciler) judgeRetirement(a *findings.Assessment, out *Retirement) {
 		return
 	}
 	out.Pool = now.Pool
-	common := plan.PassGates(a.Judgement, r.Process.Known.Memory, r.Process.Known.State, r.Options).CommonGates
 	if out.Against = plan.AgainstRetirement(a, common, now); !CanRetire(out.Against) {
 		out.State = PoolKept
 	}
@@ -152,8 +152,9 @@ func WithoutOpen(all, ended []*Retirement) []*Retirement {
 // judgeAgain judges the open retirements after the releases, and keeps the pools that something stands against. It
 // returns for how long the others must have been so.
 func (r *Reconciler) judgeAgain(a *findings.Assessment, all []*Retirement) (wait time.Duration) {
+	common := plan.CommonGates(a.Judgement, r.Process.Known.State)
 	for _, x := range open(all) {
-		switch r.judgeRetirement(a, x); {
+		switch judgeRetirement(a, common, x); {
 		case x.State != PoolWould:
 		case len(x.Against) > 0: // a stale item was not released
 			x.State = PoolKept
@@ -227,7 +228,7 @@ type retireRules struct {
 // Recheck judges everything again, since anybody may carry an address of the pools. Only an obstacle-free pool stands.
 func (e *retireRules) Recheck(f *facts.Facts, todo []*apply.Retirement) apply.Checked[*apply.Retirement] {
 	a := findings.Assess(judge.Judge(f, e.live.known, e.r.Options.Overrides))
-	common := plan.PassGates(a.Judgement, e.live.known.Memory, e.live.known.State, e.r.Options).CommonGates
+	common := plan.CommonGates(a.Judgement, e.live.known.State)
 	var stand, arrived []*apply.Retirement
 	for _, c := range todo {
 		x, now := e.of[c.Pool.Ref()], f.PoolNamed(c.Pool.Ref())

@@ -12,15 +12,15 @@ func gates() []Mutant {
 		{Fault: "By hand the ADD of a Pending pod has a minute", Decl: "Options.confirmAfter",
 			Tests: "TestPlan_ByHand",
 			Old:   `case !o.ByHand, e != nil &&`, New: `case !o.ByHand, false &&`},
-		{Fault: "The pause of everything is not honoured", Decl: "commonGates",
+		{Fault: "The pause of everything is not honoured", Decl: "CommonGates",
 			Tests: "TestPlan_Paused",
 			Old:   `if j.Observation.Paused {`, New: `if false && j.Observation.Paused {`},
-		{Fault: "The pause of a pool is not honoured", Decl: "commonGates",
+		{Fault: "The pause of a pool is not honoured", Decl: "CommonGates",
 			Tests: "TestPlan_Paused",
 			Old: `if p.Paused {
 			gates`, New: `if false && p.Paused {
 			gates`},
-		{Fault: "A restore stands against no release", Decl: "commonGates",
+		{Fault: "A restore stands against no release", Decl: "CommonGates",
 			Tests: "TestRestore_PausesReleases",
 			Old:   `text := s.Pauses(j); text != "" {`, New: `text := s.Pauses(j); text == "-" {`},
 		{Fault: "The breaker is not asked", Decl: "Make", Tests: "TestBreaker",

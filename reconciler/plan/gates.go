@@ -19,8 +19,8 @@ type Gate struct {
 	Pool   string    // the pool that the gate concerns, as "namespace/name"; "" for everything or one item
 }
 
-// commonGates are the gates against more than one item: pauses, and a restore of etcd.
-func commonGates(j *judge.Judgement, s restore.State) (gates []Gate) {
+// CommonGates are the gates against more than one item: pauses, and a restore of etcd.
+func CommonGates(j *judge.Judgement, s restore.State) (gates []Gate) {
 	if j.Observation.Paused {
 		text := fmt.Sprintf("everything is paused: the reconciler's namespace has the annotation %s, or cannot be read",
 			ippool.PausedAnnotation)

@@ -41,7 +41,7 @@ func Make(j *judge.Judgement, m memory.Memory, s restore.State, w Window, o Opti
 
 // PassGates is Make without the breaker. A reservation that is released with its allocation is not in the plan.
 func PassGates(j *judge.Judgement, m memory.Memory, s restore.State, o Options) *Plan {
-	p := &Plan{CommonGates: commonGates(j, s), now: j.Observation.Now, total: j.Total, options: o}
+	p := &Plan{CommonGates: CommonGates(j, s), now: j.Observation.Now, total: j.Total, options: o}
 	var unconfirmed []*judge.Item
 	for _, it := range j.StaleItems() {
 		if it.Reservation != nil && len(it.Related()) > 0 || !o.IsInScope(it) {

@@ -126,10 +126,13 @@ func (r *retiring) carriers() (found []Obstacle) {
 		found = append(found, Obstacle{Kind: ObstacleCarried,
 			Detail: fmt.Sprintf("%s carries %s, and no pool records that", name, addr)})
 	}
-	for _, addr := range facts.UniqueAddresses(slices.Collect(r.CarriedAddresses())) {
-		if !r.pool.Range.Contains(addr) {
-			continue
+	var inRange []netip.Addr
+	for addr := range r.CarriedAddresses() {
+		if r.pool.Range.Contains(addr) {
+			inRange = append(inRange, addr)
 		}
+	}
+	for _, addr := range facts.UniqueAddresses(inRange) {
 		entries := r.EntriesFor(addr)
 		for _, c := range r.PodsAt(addr) {
 			isRecorded := func(e facts.Entry) bool { return e.PodRef == c.Pod.String() }
