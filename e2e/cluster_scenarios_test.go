@@ -78,10 +78,12 @@ func (i *installation) playSysdump(t *testing.T) {
 	pods := try(i.Client().CoreV1().Pods(metav1.NamespaceSystem).List(t.Context(),
 		metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=ip-reconcile"})).must(t).Items
 	for _, p := range pods {
-		contains(t, "the logs of "+p.Name, files["sysdump/logs/"+p.Name+"-"+p.Spec.Containers[0].Name+".log"], "level=INFO")
+		logs, started := files["sysdump/logs/"+p.Name+"-"+p.Spec.Containers[0].Name+".log"], `msg="Starting the node agent"`
 		if p.Labels["app.kubernetes.io/component"] == "reconciler" {
+			started = "msg=Starting namespace="
 			contains(t, "the metrics of "+p.Name, files["sysdump/metrics/"+p.Name+".txt"], "ip_reconcile_build_info")
 		}
+		contains(t, "the logs of "+p.Name, logs, started)
 	}
 	equal(t, "the pods", len(pods), 4) // two replicas, and an agent on each of two nodes
 	i.product(t, "check", "--snapshot", path).exits(t, 0)
