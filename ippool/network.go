@@ -44,6 +44,8 @@ type Network struct {
 	SliceBits   int  // the length of those parts' prefixes; 0 where it cannot be read
 	// Bounds are those of the Ranges, in their order.
 	Bounds []Bounds
+	// Segment is that of the plugin which has the section.
+	Segment Segment
 	// Refused is why every ADD by this section fails, "" for no reason. Addresses assigned before an edit remain valid.
 	Refused string
 }
@@ -88,7 +90,8 @@ func readConfig(config string) ([]Network, error) {
 	}
 	var networks []Network
 	ranges, read := 0, cniconf.Mentions(list.Name, whereabouts)
-	for _, p := range append(list.Plugins, list.plugin) {
+	var sections []int // the plugin of each network
+	for i, p := range append(list.Plugins, list.plugin) {
 		if len(p.IPAM) == 0 {
 			continue
 		}
@@ -100,7 +103,7 @@ func readConfig(config string) ([]Network, error) {
 			return nil, fmt.Errorf("spec.config has more than %d ranges", MaxRanges)
 		}
 		if ok {
-			networks = append(networks, n)
+			networks, sections = append(networks, n), append(sections, i)
 			read += cniconf.Mentions(p.IPAM, whereabouts)
 		}
 	}
@@ -110,6 +113,7 @@ func readConfig(config string) ([]Network, error) {
 	case runsMultus(config):
 		return nil, errors.New("spec.config runs Multus, whose networks are unknown")
 	}
+	readSegments(config, sections, networks)
 	return networks, nil
 }
 

@@ -16,7 +16,7 @@ import (
 
 // The fields that are read of a CNI config, of its plugins and of their ipam sections.
 var (
-	configFields = []string{"name", "type", "plugins", "ipam"}
+	configFields = append([]string{"name", "type", "plugins", "ipam"}, segmentNames...)
 	ipamFields   = []string{"type", "range", "range_start", "range_end", "exclude", "ipRanges", "network_name",
 		"node_slice_size", "enable_overlapping_ranges"}
 )
