@@ -179,7 +179,7 @@ func setOf(addresses map[netip.Addr]bool) *netipx.IPSet {
 func (c *Check) findTwice(x *holders, r *Range) {
 	held := map[netip.Addr]bool{}
 	position := newPositions(r.open)
-	for _, addr := range x.addresses(r) {
+	for _, addr := range x.addresses(r.open.Contains) {
 		by, why, isLacking := x.at(addr, r)
 		if len(by) == 0 {
 			continue

@@ -15,23 +15,24 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
-// holders are who has the addresses of a proposal, in its network and in that of the pools that it replaces.
+// holders are who has the addresses of a proposal, in its network and in that of the pools that it replaces. Without a
+// proposal they are who has the addresses that are asked about, on any network. Then what is stale has them, too.
 type holders struct {
 	f         *facts.Facts
 	j         *findings.Assessment
-	p         *Proposal
+	p         *Proposal // nil for none
+	isAsked   func(netip.Addr) bool
 	namespace string // of the pools of whereabouts
 	networks  map[string]bool
 	entries   map[netip.Addr][]*judge.Item // allocations in use or held
 	stale     map[netip.Addr][]string      // the podrefs and container IDs of stale allocations
 	alone     map[netip.Addr][]*judge.Item // reservations in use or held, without an allocation
 	carriers  map[netip.Addr][]usage.Carrier
-	sandboxes map[netip.Addr][]string // the pods of sandboxes that may run
+	sandboxes map[netip.Addr][]facts.SandboxAddress // those that may run
 }
 
 func newHolders(j *findings.Assessment, p *Proposal) *holders {
-	x := &holders{f: j.Facts(), j: j, p: p, networks: map[string]bool{}, entries: map[netip.Addr][]*judge.Item{},
-		stale: map[netip.Addr][]string{}, alone: map[netip.Addr][]*judge.Item{}, sandboxes: map[netip.Addr][]string{}}
+	x := &holders{f: j.Facts(), j: j, p: p, isAsked: p.hasInRange, networks: map[string]bool{}}
 	x.namespace = x.f.Namespace()
 	for _, n := range p.Networks {
 		x.networks[n.Name] = true
@@ -42,31 +43,47 @@ func newHolders(j *findings.Assessment, p *Proposal) *holders {
 			x.networks[*own.Network] = true
 		}
 	}
-	x.carriers = usage.CarriersOf(j.Observation, x.isAsked)
+	return x.fill()
+}
+
+// allHolders are who has any of the addresses that are asked about.
+func allHolders(j *findings.Assessment, isAsked func(netip.Addr) bool) *holders {
+	return (&holders{f: j.Facts(), j: j, isAsked: isAsked}).fill()
+}
+
+// fill finds who has the addresses that are asked about.
+func (x *holders) fill() *holders {
+	x.entries, x.alone = map[netip.Addr][]*judge.Item{}, map[netip.Addr][]*judge.Item{}
+	x.stale, x.sandboxes = map[netip.Addr][]string{}, map[netip.Addr][]facts.SandboxAddress{}
+	x.carriers = usage.CarriersOf(x.j.Observation, x.isAsked)
 	x.addItems()
 	x.addSandboxes()
 	return x
 }
 
-// isAsked reports whether an address is in a range of the proposal.
-func (x *holders) isAsked(addr netip.Addr) bool {
-	return addr.IsValid() && slices.ContainsFunc(x.p.Networks, func(n ippool.Network) bool {
+// hasInRange reports whether an address is in a range of the proposal.
+func (p *Proposal) hasInRange(addr netip.Addr) bool {
+	return addr.IsValid() && slices.ContainsFunc(p.Networks, func(n ippool.Network) bool {
 		return slices.ContainsFunc(n.Ranges, func(r netip.Prefix) bool { return r.Contains(addr) })
 	})
 }
+
+// isOf reports whether a network is asked about.
+func (x *holders) isOf(network string) bool { return x.p == nil || x.networks[network] }
 
 func (x *holders) addItems() {
 	for _, it := range x.j.Allocations {
 		addr := it.Address()
 		switch isIts := x.isAsked(addr) && x.isOn(it.IndexedPool()); {
-		case isIts && it.Verdict == judge.Stale:
+		case isIts && it.Verdict == judge.Stale && x.p != nil:
 			x.stale[addr] = append(x.stale[addr], it.PodRef(), it.ContainerID())
 		case isIts:
 			x.entries[addr] = append(x.entries[addr], it)
 		}
 	}
 	for _, it := range x.j.Reservations {
-		if addr := it.Address(); it.Verdict != judge.Stale && len(it.Related()) == 0 && x.isAsked(addr) {
+		isHeld := it.Verdict != judge.Stale || x.p == nil
+		if addr := it.Address(); isHeld && len(it.Related()) == 0 && x.isAsked(addr) {
 			x.alone[addr] = append(x.alone[addr], it)
 		}
 	}
@@ -81,8 +98,8 @@ func (x *holders) addSandboxes() {
 		}
 		for _, b := range x.f.SandboxesAt(addr) {
 			isJudged := slices.Contains(x.stale[addr], b.ID)
-			if x.networks[b.NetworkName] && x.f.MayHoldAddress(&b.Mention) && !isJudged {
-				x.sandboxes[addr] = append(x.sandboxes[addr], b.Pod())
+			if x.isOf(b.NetworkName) && x.f.MayHoldAddress(&b.Mention) && !isJudged {
+				x.sandboxes[addr] = append(x.sandboxes[addr], b)
 			}
 		}
 	}
@@ -90,6 +107,9 @@ func (x *holders) addSandboxes() {
 
 // isOn reports whether a pool is, or may be, of a network of the proposal or of the pools that it replaces.
 func (x *holders) isOn(p *facts.Pool) bool {
+	if x.p == nil {
+		return true
+	}
 	isToday := func(today *usage.Pool) bool { return today.Ref() == p.Ref() }
 	if slices.ContainsFunc(x.p.Pools, isToday) {
 		return true
@@ -109,13 +129,13 @@ func (x *holders) mayHave(c usage.Carrier, addr netip.Addr) bool {
 		return false
 	}
 	if c.IsReported {
-		return x.networks[c.ReportedNetwork]
+		return x.isOf(c.ReportedNetwork)
 	}
 	if c.Definition == nil {
 		return true
 	}
-	isOn := slices.Contains(x.p.Definitions, c.Definition.String()) ||
-		slices.ContainsFunc(c.Definition.Networks, func(n ippool.Network) bool { return x.networks[n.Name] })
+	isOn := slices.ContainsFunc(c.Definition.Networks, func(n ippool.Network) bool { return x.isOf(n.Name) }) ||
+		x.p != nil && slices.Contains(x.p.Definitions, c.Definition.String())
 	if !isOn || c.Kind != usage.PodCarrier {
 		return isOn
 	}
@@ -152,10 +172,10 @@ func (x *holders) keepsSlices(n ippool.Network) bool {
 	})
 }
 
-// addresses are those that ADDs in a range would assign and that somebody may have, in their order.
-func (x *holders) addresses(r *Range) (found []netip.Addr) {
+// addresses are those of a kind that somebody may have, in their order.
+func (x *holders) addresses(is func(netip.Addr) bool) (found []netip.Addr) {
 	add := func(addr netip.Addr) {
-		if r.open.Contains(addr) {
+		if is(addr) {
 			found = append(found, addr)
 		}
 	}
@@ -180,7 +200,9 @@ func (x *holders) at(addr netip.Addr, r *Range) (by []string, why string, isLack
 	for _, it := range x.entries[addr] {
 		by, pools = append(by, it.PodRef()), append(pools, it.Object())
 	}
-	by = append(by, x.sandboxes[addr]...)
+	for _, b := range x.sandboxes[addr] {
+		by = append(by, b.Pod())
+	}
 	isOfWhereabouts := len(x.sandboxes[addr]) > 0
 	for _, c := range x.carriers[addr] {
 		if x.mayHave(c, addr) {

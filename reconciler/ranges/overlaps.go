@@ -3,6 +3,7 @@ package ranges
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"go4.org/netipx"
@@ -60,14 +61,7 @@ func overlapsOf(namespace string, n ippool.Network, ranges []*Range) (found []Ov
 		if n.Slices && i > 0 {
 			break
 		}
-		var usable *netipx.IPSet
-		pool := ippool.PoolName(n.Name, prefix)
-		if n.Slices {
-			usable = after(prefix, prefix.Addr())
-			pool = "slices of " + prefix.String()
-		} else {
-			usable = n.Usable(ippool.NewPool(namespace, n.Name, prefix))
-		}
+		pool, usable := assigned(namespace, n, prefix)
 		for _, r := range ranges {
 			isSame := r.Network.Name != n.Name || r.Prefix == prefix && r.Network.Slices == n.Slices
 			why := whyUnseen(r.Network.Overlapping, n.Overlapping)
@@ -80,6 +74,14 @@ func overlapsOf(namespace string, n ippool.Network, ranges []*Range) (found []Ov
 		}
 	}
 	return found
+}
+
+// assigned is from where ADDs by a definition assign the addresses of one of its ranges, and which ones they assign.
+func assigned(namespace string, n ippool.Network, prefix netip.Prefix) (pool string, usable *netipx.IPSet) {
+	if n.Slices {
+		return "slices of " + prefix.String(), after(prefix, prefix.Addr())
+	}
+	return ippool.PoolName(n.Name, prefix), n.Usable(ippool.NewPool(namespace, n.Name, prefix))
 }
 
 // whyUnseen says which ADDs do not look at what the others have assigned, "" if all do.
