@@ -32,7 +32,7 @@ cluster could not be read.
 `
 
 func newCheck(std streams) *cobra.Command {
-	o := &options{streams: std, component: "check"}
+	o, two := &options{streams: std, component: "check"}, &comparison{}
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Judge every address and print the verdicts; read-only",
@@ -42,15 +42,22 @@ On a terminal the last line says what was cut. check is read-only.
 
 To see changes, run it under watch(1), as in the examples, or open the page of
 'ip-reconcile ui'.
-` + failOnHelp + snapshotHelp,
+` + failOnHelp + compareHelp + snapshotHelp,
 		Example: `  ip-reconcile check
   ip-reconcile check --all
   watch ip-reconcile check --verdict Stale
   ip-reconcile check -o json | jq '.allocations[] | select(.verdict == "Stale")'
-  ip-reconcile check --snapshot ./must-gather --now 2026-11-20T10:00:00Z`,
+  ip-reconcile check --snapshot ./must-gather --now 2026-11-20T10:00:00Z
+  ip-reconcile check --snapshot ./east --snapshot ./west --same-network east/storage=west/san`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx := c.Context()
+			if isAsked, err := two.isAsked(c.Flags()); err != nil || isAsked {
+				if err != nil {
+					return err
+				}
+				return o.compare(ctx, two)
+			}
 			r, checked, err := o.judge(ctx)
 			if err != nil {
 				return err
@@ -64,6 +71,7 @@ To see changes, run it under watch(1), as in the examples, or open the page of
 		},
 	}
 	o.add(c.Flags(), "warn")
+	two.add(c.Flags(), &o.snapshot)
 	o.selection.add(c.Flags(), "Stale and every finding")
 	o.AddConfirmAfter(c.Flags())
 	o.completeNames(c, false)

@@ -31,6 +31,7 @@ type SharedAddress struct {
 	// Relation is Same or Unknown, and Why says why it is unknown.
 	Relation Relation
 	Why      string
+	Network  string   // names the network for a person
 	Holders  []Holder // of the first cluster, then of the second one
 }
 
@@ -91,7 +92,7 @@ func Compare(a, b Cluster, statements []Statement) (*Comparison, error) {
 		}
 	}
 	slices.SortStableFunc(c.Addresses, func(a, b SharedAddress) int { // addresses are in order
-		return cmp.Or(cmp.Compare(b.Relation, a.Relation), cmp.Compare(a.network(), b.network()))
+		return cmp.Or(cmp.Compare(b.Relation, a.Relation), cmp.Compare(a.Network, b.Network))
 	})
 	c.addRanges()
 	return c, nil
@@ -109,6 +110,8 @@ func (c *Comparison) IsUnknown() bool {
 		slices.ContainsFunc(c.Addresses, func(s SharedAddress) bool { return s.Relation == Unknown }) ||
 		slices.ContainsFunc(c.Ranges, func(s SharedRange) bool { return s.Relation == Unknown })
 }
+
+func (c *Comparison) labels() []string { return []string{c.sides[0].Label, c.sides[1].Label} }
 
 // named are the networks of a definition with its label. A label may have slashes.
 func (c *Comparison) named(text string) (found []*Network, err error) {
@@ -216,6 +219,7 @@ func (c *Comparison) addAddress(addr netip.Addr) {
 		}
 	}
 	if s.Relation != Other {
+		s.Network = networkText(c.labels(), s.Holders)
 		c.Addresses = append(c.Addresses, s)
 	}
 }
@@ -254,12 +258,25 @@ func merge(all []Holder, h Holder) []Holder {
 	return append(all, h)
 }
 
-// network names the network of an address, for the order.
-func (s SharedAddress) network() string {
-	for _, h := range s.Holders {
-		if len(h.Networks) > 0 {
-			return h.Networks[0].Segment.String() + " " + h.Networks[0].Name
+// namesShown is how many definitions or segments a text names.
+const namesShown = 3
+
+// networkText names the network of holders, once if it has one name in both clusters.
+func networkText(labels []string, holders []Holder) string {
+	var texts []string
+	for _, label := range labels {
+		var of []string
+		for _, h := range holders {
+			for _, n := range h.Networks {
+				if h.Cluster == label {
+					of = append(of, n.String())
+				}
+			}
 		}
+		texts = append(texts, cmp.Or(facts.AtMost(facts.SortedUnique(of), namesShown), "unknown"))
 	}
-	return ""
+	if texts[0] == texts[1] {
+		return texts[0]
+	}
+	return fmt.Sprintf("%s in %s, %s in %s", texts[0], labels[0], texts[1], labels[1])
 }

@@ -30,6 +30,14 @@ type Network struct {
 	wire  int // of networks whose segments somebody says are one; 0 for none
 }
 
+// String names the network for a person.
+func (n *Network) String() string {
+	if n.Name == "" {
+		return n.Segment.String()
+	}
+	return fmt.Sprintf("%s, network_name %s", n.Segment, n.Name)
+}
+
 // side is one of two clusters that are compared.
 type side struct {
 	Cluster

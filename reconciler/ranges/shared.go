@@ -19,6 +19,7 @@ type SharedRange struct {
 	Shared   *netipx.IPSet
 	Relation Relation
 	Why      string
+	Network  string // names the networks for a person
 }
 
 // Assigned is what definitions of a cluster assign that are alike.
@@ -62,7 +63,9 @@ func (c *Comparison) addRanges() {
 func (c *Comparison) addRange(a, b *Assigned) {
 	if shared := without(a.usable, without(a.usable, b.usable)); len(shared.Ranges()) > 0 {
 		r, why := relate(a.Network, b.Network)
-		c.Ranges = append(c.Ranges, SharedRange{Assigned: [2]*Assigned{a, b}, Shared: shared, Relation: r, Why: why})
+		network := networkText(c.labels(), []Holder{{Cluster: a.Network.Cluster, Networks: []*Network{a.Network}},
+			{Cluster: b.Network.Cluster, Networks: []*Network{b.Network}}})
+		c.Ranges = append(c.Ranges, SharedRange{[2]*Assigned{a, b}, shared, r, why, network})
 	}
 }
 

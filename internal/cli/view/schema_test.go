@@ -22,7 +22,7 @@ func kinds() map[string]reflect.Type {
 		KindExplanation: reflect.TypeFor[ExplainReport](),
 		KindRecovery:    reflect.TypeFor[RecoverReport](), KindStatus: reflect.TypeFor[StatusReport](),
 		KindPools: reflect.TypeFor[PoolsReport](), KindPool: reflect.TypeFor[PoolReport](),
-		KindPoolCheck: reflect.TypeFor[PoolCheck](),
+		KindPoolCheck: reflect.TypeFor[PoolCheck](), KindComparison: reflect.TypeFor[Comparison](),
 		KindPlan:      reflect.TypeFor[Plan](), KindAddresses: reflect.TypeFor[AddressReport](),
 		KindSysdump: reflect.TypeFor[Sysdump](), KindWords: reflect.TypeFor[WordReport](),
 		KindExplanations: reflect.TypeFor[ExplainReports](),

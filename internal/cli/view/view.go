@@ -29,6 +29,7 @@ const (
 	KindPool         = "Pool"
 	KindPoolCheck    = "PoolCheck"
 	KindStatus       = "Status"
+	KindComparison   = "Comparison"
 	KindPlan         = "Plan"
 	KindAddresses    = "AddressList"
 	KindWords        = "WordList"
