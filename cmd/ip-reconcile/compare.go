@@ -124,14 +124,13 @@ func (o *options) compare(ctx context.Context, c *comparison) error {
 	}
 	var both [2]view.Compared
 	for i, label := range labels(c.snapshots.all) {
-		one := *o
-		one.snapshot = c.snapshots.all[i]
-		_, out, err := one.judge(ctx)
+		o.snapshot = c.snapshots.all[i]
+		_, out, err := o.judge(ctx)
 		if err != nil {
 			return fmt.Errorf("%s: %w", label, err)
 		}
-		cluster := one.cluster
-		cluster.UID = one.clusterUID(ctx)
+		cluster := o.cluster
+		cluster.UID = o.clusterUID(ctx)
 		both[i] = view.Compared{Label: label, Cluster: cluster, Result: out}
 	}
 	of := func(c view.Compared) ranges.Cluster { return ranges.Cluster{Label: c.Label, Assessment: c.Assessment} }
@@ -140,7 +139,7 @@ func (o *options) compare(ctx context.Context, c *comparison) error {
 		return fmt.Errorf("--same-network %w", err)
 	}
 	d := view.NewComparison(both, c.sameNetworks, found)
-	o.cluster = view.Cluster{Snapshot: strings.Join(c.snapshots.all, " and ")}
+	o.cluster, o.clusterUID = view.Cluster{Snapshot: strings.Join(c.snapshots.all, " and ")}, nil
 	return o.print(ctx, answer{document: d, notes: d.Notes(), isUnresolved: !d.IsApart(),
 		names:  func() []string { return lists.Map(d.Addresses, func(a view.SharedAddress) string { return a.IP }) },
 		screen: func(s *screen.Screen) { s.Comparison(d) }})

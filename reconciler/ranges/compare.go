@@ -278,5 +278,5 @@ func networkText(labels []string, holders []Holder) string {
 	if texts[0] == texts[1] {
 		return texts[0]
 	}
-	return fmt.Sprintf("%s in %s, %s in %s", texts[0], labels[0], texts[1], labels[1])
+	return fmt.Sprintf("%s in %s; %s in %s", texts[0], labels[0], texts[1], labels[1])
 }

@@ -164,6 +164,38 @@ func newRangeScreen(t *testing.T) string {
 	return s.String()
 }
 
+// comparisonScreen has two clusters with so many addresses in common, and what may be in common.
+func comparisonScreen(t *testing.T, s *Screen, n int) string {
+	t.Helper()
+	on := func(name, master, cidr string) Part {
+		return NAD(name, strings.Replace(WhereaboutsConfig(cidr, ""), `"macvlan"`, `"macvlan","master":"`+master+`"`, 1))
+	}
+	cluster := func(label string, parts ...Part) view.Compared {
+		var entries []Allocation
+		for i := range n {
+			entries = append(entries, Alloc(fmt.Sprint(i+1), fmt.Sprintf("default/%s-%d", label, i), fmt.Sprint("box-", i),
+				"net1"))
+		}
+		parts = append(parts, on("wb", "eth1", "10.0.0.0/24"), Pool("10.0.0.0-24", "10.0.0.0/24", entries...),
+			Pod("bystander"), ReportingWorker(Sandbox("box-0", "uid-0", OfPod("bystander"))))
+		out := &reconciler.Result{Assessment: Judged(Observe(parts...), facts.Policy{})}
+		return view.Compared{Label: label, Cluster: view.Cluster{Snapshot: "dumps/" + label, UID: "uid-1"}, Result: out}
+	}
+	both := [2]view.Compared{
+		cluster("east", on("other", "eth7", "10.7.0.0/24"), Pool("10.8.0.0-24", "10.8.0.0/24", Alloc("1", "default/lone",
+			"box-8", "net1"))),
+		cluster("west", on("other", "eth8", "10.7.0.0/25"), NAD("bare", WhereaboutsConfig("10.7.0.0/25", "")),
+			on("lone", "eth1", "10.8.0.0/24"), Reservation("10.8.0.1", "default/kept", LongAgo), Pool("10.8.0.0-24",
+				"10.8.0.0/24"), ReportsUnknown("forbidden"))}
+	c, err := ranges.Compare(ranges.Cluster{Label: "east", Assessment: both[0].Assessment},
+		ranges.Cluster{Label: "west", Assessment: both[1].Assessment}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Comparison(view.NewComparison(both, []string{"east/x=west/y"}, c))
+	return s.String()
+}
+
 // retireScreen has pools in each state of a retirement.
 func retireScreen(isDryRun bool) string {
 	s := &Screen{Width: 100}
@@ -269,6 +301,8 @@ func TestScreens_Golden(t *testing.T) {
 		{"a dry run", text(Screen{}, aRun(true))},
 		{"pools", pools}, {"each pool", details}, {"a new range", newRangeScreen(t)}, {"unused pools", unusedScreen()},
 		{"pools retire", retireScreen(false)}, {"pools retire --dry-run", retireScreen(true)},
+		{"two clusters", comparisonScreen(t, &Screen{Width: 100}, 1)},
+		{"two clusters without headers", comparisonScreen(t, &Screen{NoHeaders: true}, 1)},
 		{"history", history(false, false)}, {"history of an address", history(true, false)},
 		{"history --verify", history(true, true)}, {"sysdump", sysdump()},
 		{"status", statusScreen(&Screen{Width: 100})},
@@ -287,6 +321,11 @@ func TestScreens_Golden(t *testing.T) {
 	}
 	if want, err := os.ReadFile(file); err != nil || got.String() != string(want) {
 		t.Errorf("%v: the screens are (see with -update and git diff):\n%s", err, &got)
+	}
+	cut := comparisonScreen(t, &Screen{Cut: true}, 60)
+	if n := strings.Count(cut, " default/east-"); n != manyRows || !strings.Contains(cut, "\n60 on eth1.\n") ||
+		!strings.Contains(cut, "Not shown: 20 rows.") {
+		t.Errorf("%d of 60 addresses are shown:\n%s", n, cut)
 	}
 	for _, s := range []Screen{{}, {Wide: true}} {
 		if all := text(s, planned(t, many())); strings.Count(all, "default/web-") < 60 || strings.Contains(all, "Not shown") {

@@ -57,7 +57,7 @@ type Cluster struct {
 	Context string `json:"context,omitempty"`
 	// UID is the UID of the namespace kube-system.
 	UID string `json:"uid,omitempty"`
-	// Snapshot is the path of the snapshot that was judged instead of a cluster.
+	// Snapshot is the path of the snapshot that was judged instead of a cluster. Of a comparison it has both paths.
 	Snapshot string `json:"snapshot,omitempty"`
 }
 
