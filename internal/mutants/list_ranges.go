@@ -27,5 +27,17 @@ func ranges() []Mutant {
 		return false`},
 		{Fault: "A silent node carries nothing unknown", Decl: "unknown", Tests: "TestCheck_Unknown",
 			Old: `len(silent) > 0 && !j.WithoutAgents`, New: `false`},
+		{Fault: "A definition without a master is on another segment", Decl: "relate", Tests: "TestCompare_Networks",
+			Old: `case !isStated && !b.Segment.IsKnown():`, New: `case false:`},
+		{Fault: "A pool without a definition is on another segment", Decl: "relateAll", Tests: "TestCompare_UnknownNetworks",
+			Old: `return Unknown, why`, New: `return Other, why`},
+		{Fault: "What the second cluster carries is not compared", Decl: "side.hasAny", Tests: "TestCompare_WhoHasAnAddress",
+			Old: `+len(x.carriers[addr])`, New: ``},
+		{Fault: "What is stale in a cluster is not recorded", Decl: "holders.addItems", Tests: "TestCompare_WhoHasAnAddress",
+			Old: `it.Verdict == judge.Stale && x.p != nil`, New: `it.Verdict == judge.Stale`},
+		{Fault: "A cluster without reports hides nothing", Decl: "side.unknown", Tests: "TestCompare_Incomplete",
+			Old: `if x.WithoutAgents {`, New: `if false {`},
+		{Fault: "A trunk of VLANs is a segment", Decl: "segmentFields.segment", Tests: "TestANADSaysOnWhichSegmentItIs",
+			Old: `isGiven(p.VLANTrunk) ||`, New: ``},
 	}
 }
