@@ -31,8 +31,8 @@ func (s Segment) String() string {
 // maxMaster limits the name of a master. Linux has 15 bytes for the name of an interface.
 const maxMaster = 64
 
-// segmentFields are the fields of a plugin that name its segment. Any JSON value is accepted, so that one that cannot be
-// read makes the segment unknown, and nothing else.
+// segmentFields are the fields of a plugin that name its segment. They accept any JSON value: one that cannot be read
+// makes the segment unknown, and nothing else.
 type segmentFields struct {
 	Type      json.RawMessage `json:"type"`
 	Master    json.RawMessage `json:"master"`

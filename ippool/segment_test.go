@@ -63,8 +63,8 @@ func TestANADSaysOnWhichSegmentItIs(t *testing.T) {
 
 // Each section has the segment of its own plugin, also that of the config itself.
 func TestANADSaysTheSegmentOfEachSection(t *testing.T) {
-	n := nadOf(`{"type":"macvlan","master":"eth1",` + someIPAM + `,"plugins":[{"type":"bridge","bridge":"br1",` + someIPAM +
-		`},{"type":"tuning"},{"type":"ipvlan",` + someIPAM + `}]}`)
+	n := nadOf(`{"type":"macvlan","master":"eth1",` + someIPAM + `,"plugins":[{"type":"bridge","bridge":"br1",` +
+		someIPAM + `},{"type":"tuning"},{"type":"ipvlan",` + someIPAM + `}]}`)
 	var got []string
 	for _, network := range n.Networks {
 		got = append(got, fmt.Sprint(network.Segment, network.Segment.IsKnown()))
