@@ -151,6 +151,27 @@ func TestRelease_ReservationForWhichAnEntryAppears(t *testing.T) {
 	})
 }
 
+// A definition was edited to another range, whose pool does not exist. Before the second check reads pools an ADD creates
+// it, and adopts the reservation of an earlier pod of this name.
+func TestRelease_ReservationAdoptedInANewPool(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.poolOf(bluePool, "10.0.0.0/16")
+		s.alone(1, 1)
+		s.addNAD("small", ippool.Network{Ranges: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}, Overlapping: true})
+		time.Sleep(5 * time.Minute)
+		isAdopted := false
+		s.step = func(call, _ string) {
+			if call == "fresh" && !isAdopted {
+				isAdopted = true
+				s.poolOf(smallPool, "10.0.0.0/24")
+				s.entry(smallPool, 1, "default/lost-1", "box-new", false)
+			}
+		}
+		pass(t, s.reconciler(t))
+		same(t, "deleted", s.made("delete"), []string{})
+	})
+}
+
 // An allocation has no reservation, and its verdict is confirmed. Before the hold an ADD of its pod takes the address
 // in an overlapping pool, with a reservation.
 func TestRelease_ReservationOfAnotherPoolAppears(t *testing.T) {

@@ -19,24 +19,31 @@ func ReservationsOf(f *facts.Facts, it *Item) (names []types.NamespacedName) {
 }
 
 // PoolNamesOf are the names of the pools that may have, or get, an allocation which needs the same reservation as an
-// item of earlier facts: those that exist, and those that an ADD of the allocation's networks creates with its
-// address.
+// item of earlier facts: those that exist, and those that an ADD of the item's networks creates with its address.
 func PoolNamesOf(f *facts.Facts, it *Item) (names []types.NamespacedName) {
 	for _, p := range it.poolsIn(f) {
 		names = append(names, p.NamespacedName)
 	}
-	if it.Pool == nil {
-		return names
-	}
-	for _, network := range it.Pool.Networks(f.NodeNames()) {
-		for _, at := range f.DefinedAt(network, it.Address()) {
+	for _, x := range it.readingsIn(f) {
+		for _, at := range f.DefinedAt(x.Network, x.Address) {
 			if f.IsMissingAt(at) {
 				name := ippool.PoolName(at.Network, at.Prefix)
-				names = append(names, types.NamespacedName{Namespace: it.Pool.Namespace, Name: name})
+				names = append(names, types.NamespacedName{Namespace: it.Namespace(), Name: name})
 			}
 		}
 	}
 	return names
+}
+
+// readingsIn are the networks of an item with its address: those that the name of its pool or reservation admits.
+func (it *Item) readingsIn(f *facts.Facts) (found []facts.NameReading) {
+	if it.Pool == nil {
+		return f.ReadingsOf(it.Reservation)
+	}
+	for _, network := range it.Pool.Networks(f.NodeNames()) {
+		found = append(found, facts.NameReading{Network: network, Address: it.Address()})
+	}
+	return found
 }
 
 // HasNoEntry reports whether an allocation's pool can be read and has nothing under the allocation's key.
