@@ -1,6 +1,7 @@
 // Package ranges judges a definition that does not exist yet: which addresses in use it would not assign, which ones in
 // use the next ADDs would assign a second time, and whether what must move fits. An assessment and a Proposal come in,
-// and a Check goes out. It does no I/O.
+// and a Check goes out. Of the assessments of two clusters it makes a Comparison: what both have on one segment. It
+// does no I/O.
 package ranges
 
 import (
