@@ -269,13 +269,6 @@ func (s *Simulation) backWithoutAgent(p *podName, podInBackup bool) {
 	)
 }
 
-func (s *Simulation) faultNamed(name string) *fault {
-	return &s.faults[slices.IndexFunc(s.faults, func(f fault) bool { return f.name == name })]
-}
-
-// longestHang is how long a request hangs at most.
-const longestHang = 40 * time.Second
-
 // deleteLate: a sandbox ends without a DEL. The delete of its reservation hangs, or may be sent again after some
 // seconds. When it arrives, another sandbox of the pod has the address, whose ADD found the reservation.
 func (s *Simulation) deleteLate(p *podName) {
