@@ -191,28 +191,13 @@ func TestRetire_RacedByADDs(t *testing.T) {
 	check(t, s.CreateNAD(t.Context(), simple("other", "10.7.0.0/24")))
 	n := simple("raced", "10.8.0.0/24")
 	const pool = "10.8.0.0-24"
-	var mu sync.Mutex
-	users, added := map[string]string{}, 0 // container IDs by address
+	users := newAddresses()
 	one := func(p *pod) error {
-		box, err := p.node.NewSandbox()
+		a, address, err := p.begin(n, users)
 		if err != nil {
 			return err
 		}
-		defer box.Close()
-		a := harness.Attachment{Sandbox: box, Namespace: p.Namespace, Pod: p.Name, UID: string(p.UID), IfName: "net1",
-			Network: n}
-		result, err := p.node.Add(context.Background(), a)
-		if err != nil {
-			return fmt.Errorf("ADD: %w", err)
-		}
-		address := harness.Addresses(result)[0].String()
-		mu.Lock()
-		before := users[address]
-		users[address], added = box.ID, added+1
-		mu.Unlock()
-		if before != "" {
-			return fmt.Errorf("%s is of %s and of %s", address, before, box.ID)
-		}
+		// How far a retirement has come when the allocation is looked for is left to chance: that is the race.
 		time.Sleep(rand.N(300 * time.Millisecond))
 		o, err := s.of(harness.IPPools).Get(context.Background(), pool, metav1.GetOptions{})
 		if err != nil {
@@ -220,14 +205,15 @@ func TestRetire_RacedByADDs(t *testing.T) {
 		}
 		id, _, _ := unstructured.NestedString(o.Object, "spec", "allocations",
 			address[strings.LastIndexByte(address, '.')+1:], "id")
-		if id != box.ID {
-			return fmt.Errorf("the allocation of %s is %q, want %s", address, id, box.ID)
+		if id != a.Sandbox.ID {
+			return fmt.Errorf("the allocation of %s is %q, want %s", address, id, a.Sandbox.ID)
 		}
-		mu.Lock()
-		delete(users, address)
-		mu.Unlock()
-		return p.node.Del(context.Background(), a)
+		return p.end(a, address, users)
 	}
+	// Each write to the pool is a reason to retire it.
+	writes := try(s.of(harness.IPPools).Watch(t.Context(), metav1.ListOptions{
+		FieldSelector: "metadata.name=" + pool})).must(t)
+	defer writes.Stop()
 	var callers sync.WaitGroup
 	done := make(chan struct{})
 	for i, node := range []string{"worker-1", "worker-2"} {
@@ -238,6 +224,7 @@ func TestRetire_RacedByADDs(t *testing.T) {
 					t.Errorf("%s: %v", p.Name, err)
 					return
 				}
+				// The pool is empty only while both pause, and the next ADD must not begin when a retirement ends.
 				time.Sleep(rand.N(1500 * time.Millisecond))
 			}
 		})
@@ -248,10 +235,12 @@ func TestRetire_RacedByADDs(t *testing.T) {
 		select {
 		case <-done:
 			isOver = true
-		default:
+		case _, isOpen := <-writes.ResultChan():
+			if !isOpen {
+				t.Fatal("the watch of the pool has ended")
+			}
 		}
 		if !s.exists(t, pool) {
-			time.Sleep(50 * time.Millisecond)
 			continue
 		}
 		out := s.product(t, "pools", "retire", pool, "--yes", "--confirm-after", "0")
@@ -267,6 +256,7 @@ func TestRetire_RacedByADDs(t *testing.T) {
 		states[state]++
 		equal(t, "the last one: "+why, state, "Retired")
 	}
+	added := users.count()
 	t.Logf("%d ADDs, retirements: %v", added, states)
 	if added < 20 || states["Retired"] < 2 || states["Kept"] == 0 {
 		t.Errorf("there was no race: %d ADDs, %v", added, states)

@@ -155,7 +155,7 @@ func TestRelease_ReservationForWhichAnEntryAppears(t *testing.T) {
 // it, and adopts the reservation of an earlier pod of this name.
 func TestRelease_ReservationAdoptedInANewPool(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
-		s.poolOf(bluePool, "10.0.0.0/16")
+		s.entry(bluePool, 9, "default/gone-9", "box-9", false)
 		s.alone(1, 1)
 		s.addNAD("small", ippool.Network{Ranges: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}, Overlapping: true})
 		time.Sleep(5 * time.Minute)

@@ -16,6 +16,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // IPAM is the ipam section of a CNI configuration, by whereabouts' own keys:
@@ -56,6 +57,14 @@ func asJSON(v any) []byte {
 // on every Node with a Runtime; the CNI of Node.Add has links of its own.
 func (c *ControlPlane) CreateNAD(ctx context.Context, n Network) error {
 	return c.createNAD(ctx, n, n.config(c.wire(), nil))
+}
+
+// UpdateNAD replaces the configuration of a network's NetworkAttachmentDefinition.
+func (c *ControlPlane) UpdateNAD(ctx context.Context, n Network) error {
+	patch := asJSON(map[string]any{"spec": map[string]any{"config": string(n.config(c.wire(), nil))}})
+	_, err := c.dynamic.Resource(NADs).Namespace(n.Namespace).Patch(ctx, n.Name, types.MergePatchType, patch,
+		metav1.PatchOptions{})
+	return err
 }
 
 // CreateBlockedNAD is CreateNAD with a blocker after macvlan and whereabouts.

@@ -34,7 +34,7 @@ func (p *Plan) drawAdopted(r *rand.Rand) {
 // delete may be lost at once, or the product may no longer take whereabouts' Leases. Or the ADD takes the Lease first.
 func (s *Simulation) recreate(p *podName, how int) {
 	b := s.runningOf(p)
-	if b == nil || b.first().net.unchecked {
+	if b == nil || b.first().of.unchecked {
 		return
 	}
 	a, lost := b.first(), 0

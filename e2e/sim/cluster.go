@@ -31,6 +31,8 @@ type network struct {
 	of        *network // whose slice it is, nil for none
 	node      string   // which has the slice
 	edited    bool     // its definition named another range, or was deleted, for a time
+	// what ADDs leave out, and their bounds, as the definition has them; "" for none
+	exclude, start, end string
 }
 
 func (n *network) wasEdited() bool { return n.edited || n.of != nil && n.of.edited }

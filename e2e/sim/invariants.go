@@ -254,6 +254,7 @@ func (s *Simulation) checkAdded(a *attachment) {
 			other.lostAt = time.Now()
 		}
 	}
+	s.checkTwice(a)
 	entry := s.entryOf(a)
 	// whereabouts v0.9.4 does so when the patch of the pool fails for another reason than a test: the error is lost
 	// (pkg/storage/kubernetes/ipam.go, IPManagementKubernetesUpdate).
@@ -299,7 +300,7 @@ func (s *Simulation) checkReservation(c fakeapi.Change) {
 	}
 	s.count("reservation deleted")
 	for a := range s.attachments() {
-		if a.inUse() && !a.net.unchecked && a.net.reservation(a.ip) == c.Key && s.excuse(a, s.entryOf(a)) == "" {
+		if a.inUse() && !a.of.unchecked && a.net.reservation(a.ip) == c.Key && s.excuse(a, s.entryOf(a)) == "" {
 			d := &debt{a, time.Now(), s.writer}
 			s.owed[c.Key] = d
 			s.checkBack(c.Key, d)

@@ -117,13 +117,20 @@ func (s *Simulation) startSandbox(n *node, p *podName, uid string) {
 		id: fmt.Sprintf("%06x%058x", s.rng.Uint32()&0xffffff, s.ids), uid: uid, pod: p, node: n,
 		adding: true, open: true, cached: true, since: time.Now(),
 	}
-	b.attachTo(p.nets)
+	nets, isDefined := s.definitions(p)
+	b.attachTo(nets)
 	for _, other := range n.sandboxes {
 		if other.uid == uid {
 			b.attempt++
 		}
 	}
 	n.sandboxes = append(n.sandboxes, b)
+	if !isDefined {
+		s.say("%s: ADD failed: Multus finds no definition", b)
+		s.count("ADD without a definition")
+		s.addFailed(b.first())
+		return
+	}
 	s.attach(b.first())
 }
 

@@ -124,7 +124,7 @@ func (s *Simulation) takesOver(a *attachment) bool {
 // claimed writes a sandbox and its machine's claim into the entry and the reservation of an address.
 func (s *Simulation) claimed(a *attachment, ip netip.Addr) {
 	spec := map[string]any{"podref": a.pod.ref(), "ifname": a.ifName, "ipamclaimref": a.pod.machine.claimRef()}
-	if k := a.net.reservation(ip); !a.net.unchecked {
+	if k := a.net.reservation(ip); !a.of.unchecked {
 		content := map[string]any{"apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "OverlappingRangeIPReservation"}
 		if o := s.api.Get(k); o != nil {
 			content = fakeapi.Decode(o.JSON)

@@ -156,6 +156,7 @@ func NewPlan(seed uint64) *Plan {
 		p.drawJoined(r)
 	}
 	p.drawRemovals()
+	p.drawEdits()
 	return p
 }
 

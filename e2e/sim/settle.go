@@ -34,6 +34,9 @@ func (s *Simulation) settle() {
 		}
 	}
 	for _, n := range s.nets {
+		if _, isDefined := s.asDefined(n); s.follows && isDefined {
+			continue // an edit is no fault
+		}
 		s.defineNetwork(n)
 	}
 	for _, n := range s.ranges {
@@ -183,7 +186,7 @@ func (s *Simulation) keptForAnother() string {
 // givenTwiceOnPurpose is an address with a conflict in the last pass although every sandbox that has it has an entry of
 // its own, in a pool of its own.
 func (s *Simulation) givenTwiceOnPurpose() string {
-	if s.last == nil || !s.plan.Unchecked {
+	if s.last == nil || !s.plan.Unchecked || s.follows { // an edit makes them heed each other
 		return ""
 	}
 	for _, f := range s.last.Assessment.Findings {
@@ -333,7 +336,7 @@ func (s *Simulation) unrecorded(a *attachment) string {
 		return fmt.Sprintf("%s of %s has no entry: %s", a.ip, a, s.whyUnrepaired())
 	}
 	// A repair writes no reservation that would lose the entry's claim: that is a finding.
-	if !a.net.unchecked && entry.Claim == "" && s.api.Get(a.net.reservation(a.ip)) == nil {
+	if s.checksOverlaps(a) && entry.Claim == "" && s.api.Get(a.net.reservation(a.ip)) == nil {
 		return fmt.Sprintf("%s of %s has no reservation: %s", a.ip, a, s.whyUnrepaired())
 	}
 	return ""

@@ -29,6 +29,7 @@ var (
 	first     = flag.Bool("first", false, "stop at the first history that breaks an invariant, and do not shrink it")
 	digests   = flag.String("digests", "", "a file that gets the digest of every history")
 	restores  = flag.Bool("restores", false, "restore-heavy histories are played")
+	edits     = flag.Bool("edits", false, "definitions are edited in every history")
 )
 
 // workerEnv makes this program a worker that plays some of the histories with one goroutine at a time, so that a seed
@@ -92,7 +93,7 @@ func TestNoHistoryBreaksAnInvariant(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if *histories >= enoughForAll && !*restores {
+	if *histories >= enoughForAll && !*restores && !*edits {
 		for _, what := range expected() {
 			if total.Counts[what] == 0 {
 				t.Errorf("%q never happened", what)
@@ -150,7 +151,7 @@ func runWorker(t *testing.T, from, count uint64, mode string) (*share, error) {
 	}
 	defer out.Close()
 	c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestWorker$", "-test.timeout=0",
-		fmt.Sprint("-upstream=", *upstream), fmt.Sprint("-restores=", *restores))
+		fmt.Sprint("-upstream=", *upstream), fmt.Sprint("-restores=", *restores), fmt.Sprint("-edits=", *edits))
 	c.Env = append(os.Environ(), fmt.Sprintf("%s=%d,%d,%s,%s", workerEnv, from, count, out.Name(), mode), "GOMAXPROCS=1")
 	text, err := c.CombinedOutput()
 	if err != nil {
@@ -162,8 +163,11 @@ func runWorker(t *testing.T, from, count uint64, mode string) (*share, error) {
 
 // planOf draws the plan of a seed, of the kind that the flags ask for.
 func planOf(seed uint64) *Plan {
-	if *restores {
+	switch {
+	case *restores:
 		return NewRestorePlan(seed)
+	case *edits:
+		return NewEditPlan(seed)
 	}
 	return NewPlan(seed)
 }

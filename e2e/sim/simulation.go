@@ -61,6 +61,8 @@ type Simulation struct {
 	machines    []*machine
 	nets        []*network // by their definitions
 	ranges      []*network // by their pools: those of nets without slices, and each slice that a node has had
+	versions    []*network // of edited definitions, each as some ADD could read it
+	follows     bool       // ADDs follow the definitions in the API
 	slicing     bool       // the node-slice controller is about to act
 	replicas    []*replica
 	armed       *Step     // happens at the product's next write
@@ -138,7 +140,7 @@ func (p *Player) Play(t *testing.T, plan *Plan) *Outcome {
 	s := &Simulation{plan: plan, rng: newRand(plan.Seed), plugins: &p.plugins, counts: map[string]int{}, faults: faults(),
 		owed: map[key]*debt{}, given: map[given]bool{}, early: map[string]bool{}, joined: map[string]time.Time{},
 		endedAt: map[string]time.Time{}, renewed: map[key]time.Time{}, cleared: map[leaseHolder]time.Time{},
-		forbidden: map[string]bool{}}
+		forbidden: map[string]bool{}, follows: plan.edits()}
 	jitterRand = func() float64 { // several goroutines that draw from one source would do so in any order
 		return rand.New(rand.NewPCG(plan.Seed, uint64(time.Now().UnixNano()))).Float64()
 	}
@@ -225,15 +227,8 @@ func (s *Simulation) setUp() {
 }
 
 func (s *Simulation) defineNetwork(n *network) {
-	slice := ""
-	if n.sliceBits > 0 {
-		slice = fmt.Sprintf(`,"node_slice_size":%q`, n.sliceSize())
-	}
-	config := fmt.Sprintf(`{"cniVersion":"0.3.1","type":"macvlan","name":%q,"ipam":{"type":"whereabouts","range":%q,`+
-		`"network_name":%q,"enable_overlapping_ranges":%t%s}}`,
-		n.nad, n.cidr, n.name, !n.unchecked, slice)
 	s.api.Put(fakeapi.At(fakeapi.NADs, podNamespace, n.nad), map[string]any{"apiVersion": "k8s.cni.cncf.io/v1",
-		"kind": "NetworkAttachmentDefinition", "spec": map[string]any{"config": config}}, s.api.Now(), "user")
+		"kind": "NetworkAttachmentDefinition", "spec": map[string]any{"config": n.config()}}, s.api.Now(), "user")
 }
 
 func (s *Simulation) newClient(name string, n *node) *client {

@@ -45,7 +45,8 @@ func (s *Simulation) sliceAll() {
 		case !isDefined:
 			s.deleteSlices(n.nad)
 		case ipam.SliceSize != "" && !s.isMismatched(ipam):
-			s.slice(n, ipam)
+			now, _ := s.asDefined(n)
+			s.slice(now, ipam)
 		}
 	}
 }
@@ -53,9 +54,13 @@ func (s *Simulation) sliceAll() {
 // ipam is what the controller reads from a definition.
 type ipam struct {
 	nad         string
-	Range       string `json:"range"`
-	NetworkName string `json:"network_name"`
-	SliceSize   string `json:"node_slice_size"`
+	Range       string   `json:"range"`
+	NetworkName string   `json:"network_name"`
+	SliceSize   string   `json:"node_slice_size"`
+	Exclude     []string `json:"exclude"`
+	Start       string   `json:"range_start"`
+	End         string   `json:"range_end"`
+	Overlapping *bool    `json:"enable_overlapping_ranges"`
 }
 
 func (s *Simulation) ipamOf(nad string) (ipam, bool) {
@@ -170,11 +175,12 @@ func (s *Simulation) sliceAgain(a, how int) {
 		return
 	}
 	if how%2 == 0 {
+		now, _ := s.asDefined(n)
 		s.say("the definition %s is deleted", n.nad)
 		s.api.Delete(fakeapi.At(fakeapi.NADs, podNamespace, n.nad))
 		s.unlessQuiet(s.between(0, 20*time.Second), func() {
 			if !s.away {
-				s.defineNetwork(n)
+				s.defineNetwork(now)
 			}
 		})
 		return

@@ -149,6 +149,7 @@ func kinds() []stepKind {
 		{joined, 0, func(s *Simulation, a, _ int) { s.joinAfterBackup(s.podAt(a)) }},           // by drawJoined alone
 		{removed, 0, func(s *Simulation, a, b int) { s.withhold(a, b) }},                       // by drawRemovals alone
 		{registered, 0, func(s *Simulation, a, b int) { s.registerAgain(s.nodeAt(a), b) }},     // the same
+		{redefined, 0, func(s *Simulation, a, b int) { s.redefine(a, b) }},                     // by drawEdits alone
 	}
 }
 

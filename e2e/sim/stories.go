@@ -273,7 +273,7 @@ func (s *Simulation) backWithoutAgent(p *podName, podInBackup bool) {
 // seconds. When it arrives, another sandbox of the pod has the address, whose ADD found the reservation.
 func (s *Simulation) deleteLate(p *podName) {
 	b := s.runningOf(p)
-	if b == nil || b.first().net.unchecked {
+	if b == nil || b.first().of.unchecked {
 		return
 	}
 	n, a, began := b.node, b.first(), time.Time{}

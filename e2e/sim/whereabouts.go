@@ -106,6 +106,15 @@ func (ps *plugins) take(as *client) (*plugin, error) {
 
 func (ps *plugins) giveBack(p *plugin) { ps.free = append(ps.free, p) }
 
+// rangeConfig is the range of a network as whereabouts' program reads it from a CNI configuration.
+func (n *network) rangeConfig() wbtypes.RangeConfiguration {
+	c := wbtypes.RangeConfiguration{Range: n.cidr.String(), RangeStart: net.ParseIP(n.start), RangeEnd: net.ParseIP(n.end)}
+	if n.exclude != "" {
+		c.OmitRanges = []string{n.exclude}
+	}
+	return c
+}
+
 // cni calls whereabouts v0.9.4's own ADD or DEL, as its program does (cmd/whereabouts.go), and calls done in the
 // simulation when it has ended. The client is the process: when it is killed, its requests go nowhere.
 func (s *Simulation) cni(mode int, a *attachment, as *client, done func(netip.Addr, error)) {
@@ -117,7 +126,7 @@ func (s *Simulation) cni(mode int, a *attachment, as *client, done func(netip.Ad
 	ipam := &wbkubernetes.KubernetesIPAM{
 		Client: *p.Client, Namespace: kubeSystem, ContainerID: a.id, IfName: a.ifName,
 		Config: wbtypes.IPAMConfig{
-			Name: a.of.nad, Type: "whereabouts", IPRanges: []wbtypes.RangeConfiguration{{Range: a.of.cidr.String()}},
+			Name: a.of.nad, Type: "whereabouts", IPRanges: []wbtypes.RangeConfiguration{a.of.rangeConfig()},
 			OverlappingRanges: !a.of.unchecked, NetworkName: a.of.name,
 			LeaderLeaseDuration: wbtypes.DefaultLeaderLeaseDuration,
 			LeaderRenewDeadline: wbtypes.DefaultLeaderRenewDeadline + int(notAtOnce.Milliseconds()),
