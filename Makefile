@@ -131,6 +131,10 @@ simulate: ## Play random histories in a simulated cluster, with the product's an
 simulate-restores: ## Play random histories in which etcd is restored again and again (HISTORIES=50000 SEED=7 WORKERS=8)
 	@cd e2e && nice $(GO) test -count=1 -timeout 0 -v -run '^TestNoHistoryBreaksAnInvariant$$' ./sim -args -restores -histories $(HISTORIES) -seed $(SEED) -workers $(WORKERS)
 
+.PHONY: simulate-edits
+simulate-edits: ## Play random histories in which definitions are edited while pods run (HISTORIES=50000 SEED=7 WORKERS=8)
+	@cd e2e && nice $(GO) test -count=1 -timeout 0 -v -run '^TestNoHistoryBreaksAnInvariant$$' ./sim -args -edits -histories $(HISTORIES) -seed $(SEED) -workers $(WORKERS)
+
 BASE ?= HEAD
 CLUSTERS ?= 2000
 

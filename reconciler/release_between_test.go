@@ -151,11 +151,11 @@ func TestRelease_ReservationForWhichAnEntryAppears(t *testing.T) {
 	})
 }
 
-// A definition was edited to another range, whose pool does not exist. Before the second check reads pools an ADD creates
-// it, and adopts the reservation of an earlier pod of this name.
+// A definition was edited to another range, whose pool does not exist. Before the second check reads pools, an ADD
+// creates it, and adopts the reservation of an earlier pod of this name.
 func TestRelease_ReservationAdoptedInANewPool(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
-		s.entry(bluePool, 9, "default/gone-9", "box-9", false)
+		s.poolOf(bluePool, "10.0.0.0/16")
 		s.alone(1, 1)
 		s.addNAD("small", ippool.Network{Ranges: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}, Overlapping: true})
 		time.Sleep(5 * time.Minute)

@@ -211,12 +211,22 @@ func (s *Simulation) definitions(p *podName) (all []*network, isComplete bool) {
 	return all, isComplete
 }
 
+// definedFor are the definitions of today by which an ADD may look at the address of an attachment: those of its network
+// with the address in their range.
+func (s *Simulation) definedFor(a *attachment) (found []*network) {
+	for _, n := range s.nets {
+		if now, isDefined := s.asDefined(n); isDefined && now.name == a.of.name && now.cidr.Contains(a.ip) {
+			found = append(found, now)
+		}
+	}
+	return found
+}
+
 // checksOverlaps reports whether a definition of today leads to the pool of an address and checks for overlaps.
 // Otherwise its reservation is not demanded.
 func (s *Simulation) checksOverlaps(a *attachment) bool {
-	return !a.of.unchecked && (!s.follows || slices.ContainsFunc(s.nets, func(n *network) bool {
-		now, isDefined := s.asDefined(n)
-		return isDefined && !now.unchecked && a.net.isOf(now)
+	return !a.of.unchecked && (!s.follows || slices.ContainsFunc(s.definedFor(a), func(n *network) bool {
+		return !n.unchecked && a.net.isOf(n)
 	}))
 }
 

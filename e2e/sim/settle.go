@@ -321,52 +321,6 @@ func (s *Simulation) mayLackAddresses(pod string) bool {
 		[]byte(networkStatus))
 }
 
-// unrecorded is what the records of an address in use lack.
-func (s *Simulation) unrecorded(a *attachment) string {
-	if s.api.Get(a.net.pool) == nil && (!s.namespaceKnown() || a.of.sliceBits > 0) {
-		return ""
-	}
-	entry, there := allocationsOf(s.api.Get(a.net.pool))[a.net.slot(a.ip)]
-	if !there && a.net.wasEdited() && slices.ContainsFunc(s.ranges, func(n *network) bool {
-		return n.cidr.Contains(a.ip) && allocationsOf(s.api.Get(n.pool))[n.slot(a.ip)].ID == a.id
-	}) {
-		return ""
-	}
-	if !there {
-		return fmt.Sprintf("%s of %s has no entry: %s", a.ip, a, s.whyUnrepaired())
-	}
-	// A repair writes no reservation that would lose the entry's claim: that is a finding.
-	if s.checksOverlaps(a) && entry.Claim == "" && s.api.Get(a.net.reservation(a.ip)) == nil {
-		return fmt.Sprintf("%s of %s has no reservation: %s", a.ip, a, s.whyUnrepaired())
-	}
-	return ""
-}
-
-// namespaceKnown reports whether any remaining object names the namespace of the pools after a restore.
-func (s *Simulation) namespaceKnown() bool {
-	for k := range s.api.Objects {
-		if k.Resource == fakeapi.Pools || k.Resource == fakeapi.Reservations {
-			return true
-		}
-	}
-	return false
-}
-
-// whyUnrepaired is the result of the last pass.
-func (s *Simulation) whyUnrepaired() string {
-	if s.last == nil {
-		return "no pass names it"
-	}
-	text := fmt.Sprintf("%s ago, to repair %d", time.Since(s.lastAt), s.last.ToRepair)
-	for i := range s.last.Assessment.Findings {
-		text += "; " + s.last.Assessment.Findings[i].Message
-	}
-	for i := range s.last.Unrepaired {
-		text += fmt.Sprintf("; not repaired: %+v", s.last.Unrepaired[i])
-	}
-	return text
-}
-
 // whyKept is the last pass's item of an entry.
 func (s *Simulation) whyKept(l leaked) string {
 	it := s.itemOf(l)
