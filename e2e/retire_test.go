@@ -192,7 +192,7 @@ func TestRetire_RacedByADDs(t *testing.T) {
 	n := simple("raced", "10.8.0.0/24")
 	const pool = "10.8.0.0-24"
 	users, changes := newAddresses(), make(chan struct{}, 1)
-	touched := func() { // each ADD and each DEL is a reason to retire the pool
+	touched := func() { // after each ADD and DEL the pool may be there again
 		select {
 		case changes <- struct{}{}:
 		default:
@@ -237,13 +237,18 @@ func TestRetire_RacedByADDs(t *testing.T) {
 	go func() { callers.Wait(); close(done) }()
 	states := map[string]int{}
 	for isOver := false; !isOver; {
+		if !s.exists(t, pool) {
+			select {
+			case <-done:
+				isOver = true
+			case <-changes:
+			}
+			continue
+		}
 		select {
 		case <-done:
 			isOver = true
-		case <-changes:
-		}
-		if !s.exists(t, pool) {
-			continue
+		default:
 		}
 		out := s.product(t, "pools", "retire", pool, "--yes", "--confirm-after", "0")
 		if out.code == 2 && strings.Contains(out.stderr, "no pool has the name") {

@@ -13,11 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view/explain"
 	"github.com/ip-reconcile/ip-reconcile/internal/fileform"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
@@ -76,7 +76,7 @@ cluster could not be read, has no such pool, or the definition is none.
 	addBounds(f, &o.bounds)
 	f.StringVar(&o.definition, "definition", "", "the new NetworkAttachmentDefinition, in this file")
 	f.IntVar(&o.more, "add", 0, "print whether so many more pods fit")
-	f.StringVar(&o.surge, "surge", "25%",
+	f.StringVar(&o.surge, "surge", explain.DefaultSurge,
 		"how many more pods of each ReplicaSet a rolling update starts: a number, or a part")
 	c.ValidArgsFunction = func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		return matching(typed, o.namesInTime(c.Context(), "").poolNames()), cobra.ShellCompDirectiveNoFileComp
@@ -127,16 +127,11 @@ func (o *poolsCheckOptions) check(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	found := ranges.Of(j, all, p)
-	fits, err := found.Fits(j, o.more, surge)
+	q := explain.PoolChange{Proposal: p, More: o.more, Surge: surge}
+	d, err := q.PoolCheck(view.PlannedResult(checked, r.Plan(ctx, j)), all, o.advisor())
 	if err != nil {
 		return err
 	}
-	var steps []view.Advice
-	for _, s := range found.Steps(j) {
-		steps = append(steps, o.advisor().Steps("more", s.Name, advice.Facts{Names: s.Names})...)
-	}
-	d := view.NewPoolCheck(view.PlannedResult(checked, r.Plan(ctx, j)), all, found, fits, steps)
 	return o.print(ctx, answer{document: d, notes: d.Notes, isUnresolved: !d.IsSafe(),
 		names:  func() []string { return lists.Map(d.Twice, func(t view.TwiceAddress) string { return t.IP }) },
 		screen: func(s *screen.Screen) { s.PoolCheck(d) }})

@@ -19,7 +19,8 @@ type attachment struct {
 	net    *network   // the same, or with slices the one whose pool has its address
 	ip     netip.Addr // that is configured there
 	state  attachmentState
-	lostAt time.Time // when the entry of its address became another's, or stayed so at its ADD
+	lostAt time.Time   // when the entry of its address became another's, or stayed so at its ADD
+	twin   *attachment // that got the address as well, since an edit turned the check for overlaps off; nil for none
 }
 
 // attachmentState is how far an attachment is.

@@ -239,6 +239,7 @@ func (s *Simulation) checkTwice(a *attachment) {
 		}
 		if a.of.unchecked || other.of.unchecked {
 			s.count("assigned twice, unchecked")
+			a.twin, other.twin = other, a
 			continue
 		}
 		s.say("%s is used by %s as well, from another pool", a.ip, other)

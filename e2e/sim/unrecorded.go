@@ -17,6 +17,9 @@ func (s *Simulation) unrecorded(a *attachment) string {
 	if !there && s.follows && len(s.definedFor(a)) == 0 {
 		return "" // no ADD can assign it, so nothing leads to a pool that could record it
 	}
+	if !there && a.twin != nil && a.twin.inUse() {
+		return "" // a conflict by the operator's doing: the pool can record the address for one of them only
+	}
 	if !there && a.net.wasEdited() && slices.ContainsFunc(s.ranges, func(n *network) bool {
 		return n.cidr.Contains(a.ip) && allocationsOf(s.api.Get(n.pool))[n.slot(a.ip)].ID == a.id
 	}) {

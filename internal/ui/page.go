@@ -2,7 +2,7 @@
 // the explanation of an address, a pod or a node. It shows the documents and texts of the commands and cannot write:
 // what would act is a command to copy.
 //
-// view.go answers questions by one judgement, page.go serves the answers and the files of the folder web, and stream.go
+// view.go, defined.go and change.go answer questions by one judgement, page.go serves the answers and the files of the folder web, and stream.go
 // reports new judgements to open pages.
 package ui
 
@@ -64,7 +64,7 @@ type kept struct {
 	view    *View
 	shown   time.Time
 	mu      sync.Mutex
-	answers map[[2]string]func() ([]byte, error)
+	answers map[question]func() ([]byte, error)
 }
 
 // New returns a Page without a judgement. problem says why it has none. isLocal is true for a page without replicas
@@ -76,7 +76,7 @@ func New(isLocal bool, problem string) *Page {
 
 // Show replaces the judgement that is shown.
 func (p *Page) Show(v *View) {
-	p.set(&kept{view: v, shown: time.Now(), answers: map[[2]string]func() ([]byte, error){}}, "")
+	p.set(&kept{view: v, shown: time.Now(), answers: map[question]func() ([]byte, error){}}, "")
 }
 
 // Fail says why no newer judgement is shown.
@@ -128,7 +128,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if isOther {                             // the next connection to a Service may reach it
 		w.Header().Set("Connection", "close")
 	}
-	question, isQuestion := strings.CutPrefix(r.URL.Path, Root+"data/")
+	asked, isQuestion := strings.CutPrefix(r.URL.Path, Root+"data/")
 	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD")
@@ -138,7 +138,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == Root+"events":
 		p.stream(w, r)
 	case isQuestion:
-		now.answer(w, r, question)
+		now.answer(w, r, asked)
 	case isEntrance(r.URL.Path): // a browser keeps the fragment, which has the token
 		http.Redirect(w, r, Root, http.StatusFound)
 	case r.URL.Path == Root || r.URL.Path != Root+"index.html" && isFile(r.URL.Path):
@@ -148,17 +148,22 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s state) answer(w http.ResponseWriter, r *http.Request, question string) {
-	subject := r.URL.Query().Get("subject")
+func (s state) answer(w http.ResponseWriter, r *http.Request, name string) {
+	query := r.URL.Query()
+	q := question{name: name, subject: query.Get("subject")}
 	var body []byte
 	var err error
+	if name == "range" {
+		q.change, err = changeOf(query)
+	}
 	switch {
+	case err != nil:
 	case s.kept == nil:
 		err = problem{http.StatusServiceUnavailable, s.problem}
-	case len(subject) > maxSubject:
+	case len(q.subject) > maxSubject:
 		err = problem{http.StatusBadRequest, "the subject is too long"}
 	default:
-		body, err = s.kept.answer(r.Context(), question, subject)
+		body, err = s.kept.answer(r.Context(), q)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeFor)) // else the server's own limits apply
@@ -182,11 +187,11 @@ func (s state) answer(w http.ResponseWriter, r *http.Request, question string) {
 }
 
 // answer returns an answer as compressed JSON. Whoever asks first makes it, for all that ask for the same.
-func (k *kept) answer(ctx context.Context, question, subject string) ([]byte, error) {
+func (k *kept) answer(ctx context.Context, q question) ([]byte, error) {
 	render := sync.OnceValues(func() ([]byte, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerFor)
 		defer cancel()
-		d, err := k.view.answer(ctx, question, subject)
+		d, err := k.view.answer(ctx, q)
 		if err != nil {
 			return nil, err
 		}
@@ -199,11 +204,10 @@ func (k *kept) answer(ctx context.Context, question, subject string) ([]byte, er
 		return text.Bytes(), err
 	})
 	k.mu.Lock()
-	key := [2]string{question, subject}
-	if known := k.answers[key]; known != nil {
+	if known := k.answers[q]; known != nil {
 		render = known
 	} else if len(k.answers) < maxKept {
-		k.answers[key] = render
+		k.answers[q] = render
 	}
 	k.mu.Unlock()
 	return render()

@@ -55,7 +55,9 @@ func TestPage_EveryAnswerHasTheHeaders(t *testing.T) {
 		"/ui/web/app.js": 404, "/ui/../page.go": 404, "/ui/index.html": 404,
 		"/ui/data/": 404, "/ui/data/secrets": 404, "/ui/data/pool?subject=none": 404, "/ui/data/history": 404,
 		"/ui/data/explain": 400, "/ui/data/explain?subject=" + strings.Repeat("x", 401): 400,
-		"/ui/data/overview?subject=" + strings.Repeat("x", 401): 400,
+		"/ui/data/overview?subject=" + strings.Repeat("x", 401):            400,
+		"/ui/data/range?subject=kube-system/10.0.0.0-24&range=10.0.0.0/25": 200,
+		"/ui/data/range?subject=kube-system/10.0.0.0-24":                   400, "/ui/data/range?subject=none&range=10.0.0.0/25": 404,
 	} {
 		w := get(p, http.MethodGet, path)
 		if w.Code != code {

@@ -66,7 +66,13 @@ type Overview struct {
 type PoolMap struct {
 	Pool      *view.PoolReport  `json:"pool"`
 	Addresses []view.AddressRun `json:"addresses"`
-	Commands  []view.Advice     `json:"commands"`
+	// Definitions are those that assign from the pool, as they are today.
+	Definitions     []DefinedRange `json:"definitions"`
+	MoreDefinitions int            `json:"moreDefinitions"`
+	// Outside are the findings OutsideDefinition on the pool, at most maxOutside.
+	Outside     []view.Finding `json:"outside"`
+	MoreOutside int            `json:"moreOutside"`
+	Commands    []view.Advice  `json:"commands"`
 }
 
 // Printed is an explanation or a history, and the text that the command prints of it.
@@ -76,19 +82,28 @@ type Printed struct {
 	Text        string              `json:"text"`
 }
 
-// answer returns the answer to a question about a subject.
-func (v *View) answer(ctx context.Context, question, subject string) (any, error) {
-	switch question {
+// question is what is asked about a subject. Equal ones have one answer.
+type question struct {
+	name, subject string
+	change        change // of the question range
+}
+
+// answer returns the answer to a question.
+func (v *View) answer(ctx context.Context, q question) (any, error) {
+	subject := q.subject
+	switch q.name {
 	case "overview":
 		return v.overview(ctx), nil
 	case "pool":
 		return v.pool(subject)
+	case "range":
+		return v.check(subject, q.change)
 	case "explain":
 		return v.explain(ctx, subject)
 	case "history":
 		return v.history(ctx, subject)
 	}
-	return nil, problem{http.StatusNotFound, fmt.Sprintf("no such question: %q", question)}
+	return nil, problem{http.StatusNotFound, fmt.Sprintf("no such question: %q", q.name)}
 }
 
 // signed is a document with the cluster that it is of.
@@ -130,17 +145,29 @@ func (v *View) overview(ctx context.Context) *Overview {
 func (v *View) pool(name string) (*PoolMap, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	p, err := v.poolNamed(name)
+	if err != nil {
+		return nil, err
+	}
+	facts := advice.Facts{Names: map[string]string{"pool": name}}
+	d := &PoolMap{
+		Pool:      signed(v, view.NewPoolReport(v.Result, v.usage(), []*usage.Pool{p})),
+		Addresses: lists.Clone(explain.Runs(v.Result.Assessment, p)),
+		Commands:  lists.Clone(v.Advisor.Steps("more", "map of a pool", facts)),
+	}
+	d.Definitions, d.MoreDefinitions = definedRanges(p)
+	d.Outside, d.MoreOutside = v.outside(p)
+	return d, nil
+}
+
+// poolNamed returns a pool. The caller holds mu.
+func (v *View) poolNamed(name string) (*usage.Pool, error) {
 	all := v.usage()
 	i := slices.IndexFunc(all.All, func(p *usage.Pool) bool { return p.Ref() == name })
 	if i < 0 {
 		return nil, problem{http.StatusNotFound, fmt.Sprintf("no pool has the name %q: %s", name, all.Known())}
 	}
-	facts := advice.Facts{Names: map[string]string{"pool": name}}
-	return &PoolMap{
-		Pool:      signed(v, view.NewPoolReport(v.Result, all, all.All[i:i+1])),
-		Addresses: lists.Clone(explain.Runs(v.Result.Assessment, all.All[i])),
-		Commands:  lists.Clone(v.Advisor.Steps("more", "map of a pool", facts)),
-	}, nil
+	return all.All[i], nil
 }
 
 func (v *View) screen(h view.Header) *screen.Screen {

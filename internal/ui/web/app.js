@@ -21,11 +21,12 @@ if (given) {
 }
 
 // ask asks for the answer to a question, as text. Behind a Service another replica may have it.
-export async function ask(question, subject = "", attempts = 6) {
-  const answer = await fetch(`data/${question}?subject=${encodeURIComponent(subject)}`, { headers: authorization() });
+export async function ask(question, subject = "", fields = {}, attempts = 6) {
+  const query = new URLSearchParams({ ...fields, subject });
+  const answer = await fetch(`data/${question}?${query}`, { headers: authorization() });
   if (answer.status === 401 || answer.status === 403) throw new Refused(await answer.text());
   const text = await answer.text();
-  if (answer.status === 503 && attempts > 1) return ask(question, subject, attempts - 1);
+  if (answer.status === 503 && attempts > 1) return ask(question, subject, fields, attempts - 1);
   if (!answer.ok) throw new Error(JSON.parse(text).error);
   return text;
 }
@@ -89,7 +90,7 @@ function replace(content, isNew) {
     return;
   }
   for (const d of main.querySelectorAll("details")) if (open.includes(d.id)) d.open = true;
-  [...main.querySelectorAll("a, button, canvas, code, summary")].find((e) => focused && key(e) === focused)
+  [...main.querySelectorAll("a, button, canvas, code, summary, input")].find((e) => focused && key(e) === focused)
     ?.focus({ preventScroll: true });
 }
 

@@ -3,6 +3,7 @@
 // addresses differ are drawn.
 import { clock, el, explainLink, facts, list, section, short, steps, table, unknown, verdicts } from "./dom.js";
 import { fill } from "./overview.js";
+import { change, definitions, outside } from "./range.js";
 
 const maxBlocks = 256, large = 1024;
 
@@ -200,8 +201,8 @@ function legend(m) {
       ` ${m.count.get(s)} ${verdicts[s].words}`, s === "InUse" && unrecorded > 0 && `, ${unrecorded} of them without an allocation`)));
 }
 
-export function pool({ pool, addresses, commands }, name) {
-  const p = pool.pools[0];
+export function pool(d, name) {
+  const { pool, addresses, commands } = d, p = pool.pools[0];
   const owners = (all) => all.length > 0 && list(all.map((o) => `${o.name} (${o.entries})`), 10);
   return [
     el("h1", {}, "Pool " + name),
@@ -216,12 +217,15 @@ export function pool({ pool, addresses, commands }, name) {
         ["namespaces", owners(p.namespaces)], ["workloads", owners(p.workloads)]]))),
     section(`Pods that wait for an address (${p.unknown ? "unknown" : p.waiting.length})`,
       p.unknown ? el("p", {}, "Which pods wait is unknown.") : p.waiting.length > 0 && list(p.waiting.map((w) => explainLink("pod/" + w, w)))),
+    section("Definitions", definitions(d)),
+    section("Outside the definitions", outside(d)),
     section("Map", addresses.length > 0 ? maps(addresses) : el("p", {}, "The range of this pool cannot be parsed.")),
     section("Gates", pool.gates.map((g) => el("p", {}, el("b", {}, g.refusal + ": "), g.detail))),
     section("Stale", table("Stale addresses", ["Address", "Pod", "Why", "Not released now", "Released at"],
       p.staleEntries.slice(0, 100).map((s) => [explainLink(s.ip), s.podRef, short(s.message), s.detail || "the next pass releases it",
         s.releasableAt ? clock(s.releasableAt) : ""]))),
     section("Notes", pool.notes.length > 0 && list(pool.notes)),
+    section("Another range", change(name, d.definitions[0])),
     section("Commands", steps(commands)),
   ];
 }
