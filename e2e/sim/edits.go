@@ -43,8 +43,8 @@ func (p *Plan) addEdits(r *rand.Rand) {
 			more[0].OnWrite = 1 + r.IntN(3)
 		}
 		if r.IntN(4) > 0 {
-			kind := []string{"a pod is deleted and recreated", "a pod is made", "a pod is deleted by force and recreated elsewhere",
-				"a sandbox dies and is recreated"}[r.IntN(4)]
+			kind := []string{"a pod is deleted and recreated", "a pod is made",
+				"a pod is deleted by force and recreated elsewhere", "a sandbox dies and is recreated"}[r.IntN(4)]
 			more = append(more, Step{Gap: gap(3_000), Kind: kindOf(kind), A: r.IntN(8), B: r.IntN(8)})
 		}
 		p.Steps = slices.Insert(p.Steps, r.IntN(len(p.Steps)+1), more...)
@@ -211,8 +211,8 @@ func (s *Simulation) definitions(p *podName) (all []*network, isComplete bool) {
 	return all, isComplete
 }
 
-// definedFor are the definitions of today by which an ADD may look at the address of an attachment: those of its network
-// with the address in their range.
+// definedFor are the definitions of today by which an ADD may look at the address of an attachment: those of its
+// network with the address in their range.
 func (s *Simulation) definedFor(a *attachment) (found []*network) {
 	for _, n := range s.nets {
 		if now, isDefined := s.asDefined(n); isDefined && now.name == a.of.name && now.cidr.Contains(a.ip) {

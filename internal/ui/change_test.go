@@ -56,7 +56,7 @@ func TestPage_AnswersWhatAnotherRangeWouldMean(t *testing.T) {
 	if d.Command != want {
 		t.Errorf("the command is %q, want %q", d.Command, want)
 	}
-	if d.Answer != "Twice" || !strings.Contains(d.Text, "10.0.0.0/25 in pool 10.0.0.0-25") ||
+	if d.Answer != "Twice" || !strings.Contains(d.Text, "ASSIGNED TWICE (1)") ||
 		!strings.Contains(d.Text, "DOES IT FIT") {
 		t.Errorf("the answer is %s: %s", d.Answer, d.Text)
 	}

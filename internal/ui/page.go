@@ -2,8 +2,8 @@
 // the explanation of an address, a pod or a node. It shows the documents and texts of the commands and cannot write:
 // what would act is a command to copy.
 //
-// view.go, defined.go and change.go answer questions by one judgement, page.go serves the answers and the files of the folder web, and stream.go
-// reports new judgements to open pages.
+// view.go, defined.go and change.go answer questions by one judgement, page.go serves the answers and the files of the
+// folder web, and stream.go reports new judgements to open pages.
 package ui
 
 import (

@@ -57,7 +57,8 @@ func TestPage_EveryAnswerHasTheHeaders(t *testing.T) {
 		"/ui/data/explain": 400, "/ui/data/explain?subject=" + strings.Repeat("x", 401): 400,
 		"/ui/data/overview?subject=" + strings.Repeat("x", 401):            400,
 		"/ui/data/range?subject=kube-system/10.0.0.0-24&range=10.0.0.0/25": 200,
-		"/ui/data/range?subject=kube-system/10.0.0.0-24":                   400, "/ui/data/range?subject=none&range=10.0.0.0/25": 404,
+		"/ui/data/range?subject=kube-system/10.0.0.0-24":                   400,
+		"/ui/data/range?subject=none&range=10.0.0.0/25":                    404,
 	} {
 		w := get(p, http.MethodGet, path)
 		if w.Code != code {
