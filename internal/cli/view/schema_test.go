@@ -23,7 +23,7 @@ func kinds() map[string]reflect.Type {
 		KindRecovery:    reflect.TypeFor[RecoverReport](), KindStatus: reflect.TypeFor[StatusReport](),
 		KindPools: reflect.TypeFor[PoolsReport](), KindPool: reflect.TypeFor[PoolReport](),
 		KindPoolCheck: reflect.TypeFor[PoolCheck](), KindComparison: reflect.TypeFor[Comparison](),
-		KindPlan:      reflect.TypeFor[Plan](), KindAddresses: reflect.TypeFor[AddressReport](),
+		KindPlan: reflect.TypeFor[Plan](), KindAddresses: reflect.TypeFor[AddressReport](),
 		KindSysdump: reflect.TypeFor[Sysdump](), KindWords: reflect.TypeFor[WordReport](),
 		KindExplanations: reflect.TypeFor[ExplainReports](),
 		KindHistory:      reflect.TypeFor[HistoryReport](),
