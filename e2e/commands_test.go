@@ -139,7 +139,7 @@ func TestCommands_EachThatIsPrintedRuns(t *testing.T) {
 		"repairpool": "10.0.0.0-24", "claimingpod.namespace": "default", "claimingpod.name": "web-0",
 		"inpool": "--pool=10.0.0.0-24", "reservation.namespace": metav1.NamespaceSystem, "reservation.name": "10.0.0.1",
 		"node": "worker-1", "downnode": "worker-2", "container": noID, "othercontainer": noID,
-		"restore": "k3f7q2m9xa", "claim.namespace": "default", "claim.name": "vm-1",
+		"restore": "k3f7q2m9xa", "newrange": "10.0.0.0/25", "claim.namespace": "default", "claim.name": "vm-1",
 		"machine.namespace": "default", "machine.name": "vm-1",
 		"definition.namespace": "default", "definition.name": "blue",
 		"podrefpatch": `'[{"op":"add","path":"/spec/allocations/1/podref","value":"default/web-0"}]'`,
@@ -162,7 +162,7 @@ func TestCommands_EachThatIsPrintedRuns(t *testing.T) {
 		}
 		tried[command] = true
 		command = place.ReplaceAllStringFunc(command, func(name string) string { return names[strings.Trim(name, "{}")] })
-		command = strings.NewReplacer("kubectl ", "kubectl --context=admin ", "NEW_RANGE", "10.0.0.0/25").Replace(command)
+		command = strings.ReplaceAll(command, "kubectl ", "kubectl --context=admin ")
 		if strings.HasPrefix(command, "ip-reconcile ") {
 			command += " --context=admin"
 		}

@@ -181,7 +181,7 @@ func TestUI_AnswersWithinThreeClicks(t *testing.T) {
 		{"The range is full", full, []string{"Show the pool kube-system/10.2.0.0-30"},
 			[]string{"Pods that wait for an address (1)", "default/three", "10.2.0.0/30"}},
 		{"Can the range shrink?", sample, []string{"kube-system/10.0.0.0-24"},
-			[]string{"ip-reconcile pools check kube-system/10.0.0.0-24 --new-range=NEW_RANGE"}},
+			[]string{"See what another range would mean, before you edit a definition."}},
 		{"Two pods answer at one address", sample, []string{"Explain 10.0.0.1"},
 			[]string{"Conflict: 10.0.0.1 is carried by default/twin and default/web-0",
 				"Conflict at 10.0.0.1: the allocation names default/web-0", "delete pod -n default twin"}},

@@ -96,7 +96,6 @@ func (v *View) checkCommand(pool string, c change, more int) string {
 			a.Flag(name, value)
 		}
 	}
-	add("new-range", c.newRange)
 	add("range-start", c.start)
 	add("range-end", c.end)
 	add("exclude", strings.Join(c.excludes(), ","))
@@ -104,7 +103,8 @@ func (v *View) checkCommand(pool string, c change, more int) string {
 		add("add", strconv.Itoa(more))
 	}
 	a.Flags = append(a.Flags, v.Advisor.Flags...)
-	steps := a.Steps("more", "new range of a pool", advice.Facts{Names: map[string]string{"pool": pool}})
+	steps := a.Steps("more", "new range of a pool",
+		advice.Facts{Names: map[string]string{"pool": pool, "newrange": c.newRange}})
 	if len(steps) == 0 {
 		return ""
 	}

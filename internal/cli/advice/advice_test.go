@@ -27,7 +27,8 @@ func known() Facts {
 		"claim": "default/vm.net1", "machine": "default/vm", "step": "1", "owner": "ReplicaSet/web",
 		"badentry": "14", "badpool": "kube-system/10.0.0.0-24", "recordpod": "default/web-0",
 		"podrefpatch": `[{"op":"add"}]`, "removal": `[{"op":"remove"}]`,
-		"range": "10.0.0.0/24", "rangepatch": `[{"op":"replace"}]`, "badreservation": "kube-system/10.0.0.7",
+		"range": "10.0.0.0/24", "newrange": "10.0.0.0/25", "rangepatch": `[{"op":"replace"}]`,
+		"badreservation":   "kube-system/10.0.0.7",
 		"reservationpatch": `[{"op":"replace"}]`,
 	},
 		Nodes: []string{"worker-1"}, DownNodes: []string{"worker-1"}}
