@@ -133,7 +133,9 @@ func (o *options) compare(ctx context.Context, c *comparison) error {
 		cluster.UID = o.clusterUID(ctx)
 		both[i] = view.Compared{Label: label, Cluster: cluster, Result: out}
 	}
-	of := func(c view.Compared) ranges.Cluster { return ranges.Cluster{Label: c.Label, Assessment: c.Assessment} }
+	of := func(c view.Compared) ranges.Cluster {
+		return ranges.Cluster{Label: c.Label, Assessment: c.Assessment, PodsComplete: o.PodsComplete}
+	}
 	found, err := ranges.Compare(of(both[0]), of(both[1]), statements)
 	if err != nil {
 		return fmt.Errorf("--same-network %w", err)

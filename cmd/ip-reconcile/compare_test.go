@@ -40,6 +40,8 @@ func TestCompare_ExitCode(t *testing.T) {
 		write(t, path, strings.NewReplacer(replace...).Replace(string(east)))
 		return path
 	}
+	lacking := other("lacking.yaml", `"bond0"`, `"bond7"`, `"br1"`, `"br7"`, "podref: default/backup-0",
+		"podref: lost/backup-0")
 	for _, c := range []struct {
 		says, path string
 		want       int
@@ -49,8 +51,11 @@ func TestCompare_ExitCode(t *testing.T) {
 		{"a master that is not named", other("none.yaml", `, "master": "bond0"`, "", `"br1"`, `"br7"`), exitUnresolved},
 		{"other masters, and no reports", other("reports.yaml", `"bond0"`, `"bond7"`, `"br1"`, `"br7"`,
 			"SandboxReport", "Other", "report-hash", "other"), exitUnresolved},
+		{"other masters, and no pods of a namespace", lacking, exitUnresolved},
+		{"other masters, and all pods", lacking + " --pods-complete", exitClean},
 	} {
-		code, out, errs := run(t, "check", "--snapshot", twoClusters+"east", "--snapshot", c.path)
+		args := append([]string{"check", "--snapshot", twoClusters + "east", "--snapshot"}, strings.Fields(c.path)...)
+		code, out, errs := run(t, args...)
 		if code != c.want {
 			t.Errorf("%s: exit code %d, want %d: %s%s", c.says, code, c.want, out, errs)
 		}

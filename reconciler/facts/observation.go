@@ -58,6 +58,10 @@ type Observation struct {
 	Restored string
 	// Unreadable has a sentence for each object that could not be read at all.
 	Unreadable []string
+	// LackingPods are namespaces in which a snapshot has allocations and no pods: they may not have been exported.
+	LackingPods []string
+	// Cut is a file of a bundle without its manifest, so that other files may be missing, too; "" for none.
+	Cut string
 	// Warnings has a sentence for each source that could not be read.
 	Warnings []string
 }
@@ -97,6 +101,16 @@ func (o *Observation) NamesIPAMClaim() bool {
 		slices.ContainsFunc(o.Pools, func(p *ippool.Pool) bool {
 			return slices.ContainsFunc(p.Allocations, func(a ippool.Allocation) bool { return a.Claim != nil })
 		})
+}
+
+// HasMachines reports whether a pod runs a virtual machine, whose guest may have more addresses than the pod.
+func (o *Observation) HasMachines() bool {
+	for _, p := range o.Pods {
+		if p.Machine != nil && p.Phase != podstate.Finished {
+			return true
+		}
+	}
+	return false
 }
 
 // NeedsGuests reports whether a machine's pod runs in the namespace of a pod that has an allocation and does not run. A

@@ -64,8 +64,8 @@ const (
 // one segment.
 type Statement struct{ A, B string }
 
-// Compare compares two clusters. An address counts if whereabouts has assigned it in one of them, as far as known. What
-// neither of them has assigned, as the addresses of two pod networks, is no matter of whereabouts.
+// Compare compares two clusters. An address counts if whereabouts has assigned it in one of them, as far as known, also
+// outside of today's ranges. What neither has assigned, as the addresses of two pod networks, is no matter of it.
 func Compare(a, b Cluster, statements []Statement) (*Comparison, error) {
 	c := &Comparison{sides: []*side{newSide(a), newSide(b)}}
 	for _, s := range statements {
@@ -79,11 +79,8 @@ func Compare(a, b Cluster, statements []Statement) (*Comparison, error) {
 		}
 		c.join(all)
 	}
-	isAsked := func(addr netip.Addr) bool {
-		return addr.IsValid() && slices.ContainsFunc(c.sides, func(x *side) bool { return x.mayAssign(addr) })
-	}
 	for _, x := range c.sides {
-		x.holders = allHolders(x.Assessment, isAsked)
+		x.holders = allHolders(x.Assessment)
 		c.Unknown = append(c.Unknown, x.unknown()...)
 	}
 	for _, addr := range c.sides[0].addresses(func(netip.Addr) bool { return true }) {
@@ -136,12 +133,6 @@ func (c *Comparison) named(text string) (found []*Network, err error) {
 			facts.AtMost(definitions, 5))
 	}
 	return nil, fmt.Errorf("%q: must begin with %s/ or %s/", text, c.sides[0].Label, c.sides[1].Label)
-}
-
-// mayAssign reports whether an address is in a range of a pool or a definition, or a report has it of whereabouts.
-func (x *side) mayAssign(addr netip.Addr) bool {
-	f := x.Facts()
-	return len(f.PoolsAt(addr)) > 0 || f.IsDefined(addr) || len(f.SandboxesAt(addr)) > 0
 }
 
 // hasAny reports whether anybody may have an address.

@@ -124,6 +124,47 @@ func TestCompare_OtherIPAM(t *testing.T) {
 	}
 }
 
+// What whereabouts assigned before its ranges were edited counts, too.
+func TestCompare_OutsideOfRanges(t *testing.T) {
+	whole := All(Pool("10.0.0.0-24", "10.0.0.0/24"), onMaster("wb", "eth1"), reporting())
+	pod := Pod("old", Carrying("10.9.9.9"), OnNode("worker-7"))
+	for _, c := range []struct {
+		says, want string
+		a, b       Part
+	}{
+		{"two pods", "10.9.9.9, a:default/old Carried, b:default/old Carried", pod, pod},
+		{"a pod and a guest", "10.9.9.9, a:default/old Carried, b:vmi/default/vm-1 Carried", pod,
+			Guest("vm-1", "default/wb", "10.9.9.9")},
+		{"a pod and one with another IPAM", "10.9.9.9?, a:default/old Carried, b:default/plain Carried", pod,
+			Pod("plain", PodIPs("10.9.9.9"))},
+		{"two with another IPAM", "", Pod("plain", PodIPs("10.9.9.9")), Pod("plain", PodIPs("10.9.9.9"))},
+	} {
+		if got := shared(compared(t, All(whole, c.a), All(whole, c.b))); got != c.want {
+			t.Errorf("%s: got %s, want %s", c.says, got, c.want)
+		}
+	}
+}
+
+// Somebody says that a snapshot has all pods. That says nothing of other objects.
+func TestCompare_PodsComplete(t *testing.T) {
+	whole := All(Pool("10.0.0.0-24", "10.0.0.0/24"), onMaster("wb", "eth1"), reporting())
+	for says, c := range map[string]struct {
+		part Part
+		want bool
+	}{
+		"the pods of a namespace": {func(o *Observed) { o.LackingPods = []string{"lost"} }, false},
+		"all pods":                {func(o *Observed) { clear(o.Pods) }, false},
+		"a manifest":              {func(o *Observed) { o.Cut = "pods.yaml" }, true},
+	} {
+		j := Judged(Observe(All(whole, c.part)), facts.Policy{})
+		both := ranges.Cluster{Label: "a", Assessment: j, PodsComplete: true}
+		found, err := ranges.Compare(both, both, nil)
+		if err != nil || len(found.Unknown) > 0 != c.want {
+			t.Errorf("%s: unknown is %q, %v", says, found.Unknown, err)
+		}
+	}
+}
+
 // Whether two networks are one is decided by master, VLAN and network_name, and where one of them is unknown, it is
 // unknown.
 func TestCompare_Networks(t *testing.T) {
@@ -304,6 +345,13 @@ func TestCompare_Incomplete(t *testing.T) {
 			All(Node("worker-8"), StaleReport("worker-8"))},
 		{"an allocation", `allocation "x"`, Pool("red-10.0.0.0-24", "10.0.0.0/24", Alloc("x", "default/x", "b", "net1"))},
 		{"a pool", "pool kube-system/10.8.0.0-24", RawPool("10.8.0.0-24", map[string]any{"range": "?"})},
+		{"the pods of a namespace", "allocations and no pods, so what their pods carry cannot be seen: export them, or use " +
+			"--pods-complete if they have none: lost", func(o *Observed) { o.LackingPods = []string{"lost"} }},
+		{"all pods", "there are no pods", func(o *Observed) { clear(o.Pods) }},
+		{"a manifest", "sysdump wrote pods.yaml, but", func(o *Observed) { o.Cut = "pods.yaml" }},
+		{"guests", "virtualmachineinstances cannot be read", All(GuestsUnknown, Pod("vm", Launcher("vmi-1", ""),
+			Carrying("10.7.0.9"), OnNode("worker-7")))},
+		{"guests of a cluster without machines", "", GuestsUnknown},
 		{"an object", "a pod could not be read", func(o *Observed) { o.Unreadable = []string{"a pod could not be read"} }},
 	} {
 		for label, found := range map[string]*ranges.Comparison{

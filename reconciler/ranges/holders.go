@@ -16,7 +16,7 @@ import (
 )
 
 // holders are who has the addresses of a proposal, in its network and in that of the pools that it replaces. Without a
-// proposal they are who has the addresses that are asked about, on any network. Then what is stale has them, too.
+// proposal they are who has any address, on any network. Then what is stale has them, too.
 type holders struct {
 	f         *facts.Facts
 	j         *findings.Assessment
@@ -46,9 +46,9 @@ func newHolders(j *findings.Assessment, p *Proposal) *holders {
 	return x.fill()
 }
 
-// allHolders are who has any of the addresses that are asked about.
-func allHolders(j *findings.Assessment, isAsked func(netip.Addr) bool) *holders {
-	return (&holders{f: j.Facts(), j: j, isAsked: isAsked}).fill()
+// allHolders are who has any address.
+func allHolders(j *findings.Assessment) *holders {
+	return (&holders{f: j.Facts(), j: j, isAsked: netip.Addr.IsValid}).fill()
 }
 
 // fill finds who has the addresses that are asked about.

@@ -133,6 +133,7 @@ func (x *side) unknown() (found []string) {
 		found = append(found, "there are no SandboxReports, so what sandboxes without a pod carry cannot be seen: add "+
 			"them and their Leases to the snapshot, if node agents run")
 	}
+	found = append(found, x.unexported()...)
 	var onNodes, unread []string
 	for name, nad := range x.Observation.NADs.Or(nil) {
 		if nad != nil && nad.IsOnNodes() {
@@ -151,6 +152,28 @@ func (x *side) unknown() (found []string) {
 	add("the addresses of these pods are unknown: ", unread)
 	for i := range found {
 		found[i] = x.Label + ": " + strings.TrimSuffix(found[i], ".")
+	}
+	return found
+}
+
+// unexported returns a sentence for each thing that a snapshot may lack although none of its lists says so.
+func (x *side) unexported() (found []string) {
+	o := x.Observation
+	switch lacking := o.LackingPods; {
+	case x.PodsComplete:
+	case len(o.Pods) == 0:
+		found = append(found, "there are no pods, so what they carry cannot be seen: export them, or use --pods-complete if "+
+			"the cluster has none")
+	case len(lacking) > 0:
+		found = append(found, "these namespaces have allocations and no pods, so what their pods carry cannot be seen: "+
+			"export them, or use --pods-complete if they have none: "+facts.AtMost(lacking, 5))
+	}
+	if o.Cut != "" {
+		found = append(found, fmt.Sprintf("sysdump wrote %s, but the archive's manifest.json is missing, so other files may "+
+			"be missing, too", o.Cut))
+	}
+	if err := o.Guests.Err(); err != nil && !o.NeedsGuests() && o.HasMachines() { // else it is said already
+		found = append(found, fmt.Sprintf("%s cannot be read (%s)", facts.SourceGuests, err))
 	}
 	return found
 }

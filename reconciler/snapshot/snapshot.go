@@ -167,7 +167,7 @@ func (s *Snapshot) complete(now time.Time) {
 		warn("--now %s is before the newest time in the snapshot, %s in %s: the ages of objects are wrong",
 			now.UTC().Format(time.RFC3339), s.newest.UTC().Format(time.RFC3339), s.newestIn)
 	}
-	if s.dumped != "" {
+	if o.Cut = s.dumped; s.dumped != "" {
 		warn("sysdump wrote %s, but the archive's manifest.json is missing, so other files may be missing, too. A pod that "+
 			"is missing counts as gone: judge the archive as sysdump wrote it", s.dumped)
 	}
@@ -257,7 +257,8 @@ func (s *Snapshot) withoutPods(warn func(format string, args ...any)) {
 			}
 		}
 	}
-	for _, namespace := range slices.Sorted(maps.Keys(count)) {
+	s.observed.LackingPods = slices.Sorted(maps.Keys(count))
+	for _, namespace := range s.observed.LackingPods {
 		warn("the snapshot contains no pods of namespace %s, but %d allocations belong to it. "+
 			"If that namespace was not exported, these verdicts are wrong: export it, too", namespace, count[namespace])
 	}
