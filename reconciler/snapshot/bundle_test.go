@@ -540,8 +540,8 @@ func TestOpen_BundleWithoutManifest(t *testing.T) {
 			t.Fatal(err)
 		}
 		warnings := strings.Join(o.Warnings, "\n")
-		if strings.Contains(warnings, "sysdump wrote bundle: sysdump/") != c.isDump {
-			t.Errorf("%s: %s", c.name, warnings)
+		if strings.Contains(warnings, "sysdump wrote bundle: sysdump/") != c.isDump || (o.Cut != "") != c.isDump {
+			t.Errorf("%s: %s (%q)", c.name, warnings, o.Cut)
 		}
 	}
 }

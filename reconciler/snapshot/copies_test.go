@@ -123,4 +123,7 @@ func TestNotes_NamespaceWithoutPods(t *testing.T) {
 	if slices.ContainsFunc(o.Warnings, func(text string) bool { return strings.Contains(text, "namespace default") }) {
 		t.Errorf("it says that the folder has no pod of default: %q", o.Warnings)
 	}
+	if !slices.Equal(o.LackingPods, []string{"blue"}) {
+		t.Errorf("it lacks the pods of %q", o.LackingPods)
+	}
 }
