@@ -143,7 +143,7 @@ func (r *recording) addresses(t *testing.T) {
 	})
 	r.during(t, situation{name: "the history cannot be written", alert: "IPReconcileHistoryNotWritten",
 		lasts: 50 * time.Minute}, "ip_reconcile_audit_failures_total ", 1, func(t *testing.T) {
-		r.link.suffers(just(http.StatusInternalServerError, writesOf("configmaps")))
+		r.link.suffers(just(http.StatusForbidden, writesOf("configmaps"))) // what else fails is tried again for minutes
 		r.leaks(t)
 	})
 	small := simple("small", "10.2.0.0/30")

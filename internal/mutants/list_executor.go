@@ -175,5 +175,9 @@ func executor() []Mutant {
 		{Fault: "A denial that looks like a conflict is tried again and again",
 			Decl: "executor.deniedOrConflict", Tests: "TestRelease_StepsAndFaults",
 			Old: `if known && before == p.ResourceVersion {`, New: `if known && before == "" {`},
+		{Fault: "A record of the history whose write failed is lost", Decl: "Trail.write", Tests: "TestTrail_TriesAgain",
+			Old: `isLast || isForbidden ||`, New: `true ||`},
+		{Fault: "A record whose write was not answered is written twice", Decl: "Ring.appendSome",
+			Tests: "TestTrail_TriesAgain", Old: `n > 0 {`, New: `false {`},
 	}
 }

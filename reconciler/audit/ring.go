@@ -38,7 +38,8 @@ type Store interface {
 // Ring keeps the last records in objects, of which the oldest is overwritten. Several processes may add to it.
 type Ring struct {
 	Store
-	last uint64 // the number of the last record that this process wrote
+	last uint64   // the number of the last record that this process wrote
+	sent [][]byte // the lines of the last Put, if that returned an error: they may have been written all the same
 }
 
 type object struct {
@@ -88,19 +89,20 @@ func (r *Ring) Lines(ctx context.Context) (lines []Line, err error) {
 
 const maxConflicts = 10 // in a row, which end an Append
 
-// Append adds records, and returns how many it could not add. now is the API server's time.
-func (r *Ring) Append(ctx context.Context, now time.Time, records []Record) (missing int, err error) {
+// Append adds records, and returns those that it did not add, which are the last ones. now is the API server's time. A
+// record that was written although the answer was an error is not added again by a call that begins with what is left.
+func (r *Ring) Append(ctx context.Context, now time.Time, records []Record) (left []Record, err error) {
 	records = r.withoutKnownPauses(ctx, now, records)
 	for conflicts := 0; len(records) > 0; conflicts++ {
 		n, err := r.appendSome(ctx, now, records)
 		if err != nil && (!errors.Is(err, ErrConflict) || conflicts == maxConflicts) {
-			return len(records), err
+			return records, err
 		}
 		if records = records[n:]; err == nil {
 			conflicts = 0
 		}
 	}
-	return 0, nil
+	return nil, nil
 }
 
 // withoutKnownPauses leaves out pauses that a record of the last day has: each run of a CronJob detects them first.
@@ -130,6 +132,9 @@ func (r *Ring) appendSome(ctx context.Context, now time.Time, records []Record) 
 		return 0, err
 	}
 	oldest, newest := all[0], all[len(all)-1]
+	if n := r.arrived(all, records); n > 0 {
+		return n, nil
+	}
 	last := max(newest.last, r.last) // where the last records were removed, their numbers stay missing
 	for _, o := range []*object{newest, oldest} {
 		kept := o.lines
@@ -137,11 +142,13 @@ func (r *Ring) appendSome(ctx context.Context, now time.Time, records []Record) 
 			kept = kept[1:]
 		}
 		for n := min(len(records), perObject-len(kept)); n > 0; n /= 2 {
-			content := pack(append(slices.Clip(kept), linesOf(records[:n], last)...))
+			lines := linesOf(records[:n], last)
+			content := pack(append(slices.Clip(kept), lines...))
 			if len(content) > maxObject {
 				continue
 			}
 			if err := r.Put(ctx, o.number, content, o.version); err != nil {
+				r.sent = lines
 				return 0, err
 			}
 			r.last = last + uint64(n)
@@ -149,6 +156,25 @@ func (r *Ring) appendSome(ctx context.Context, now time.Time, records []Record) 
 		}
 	}
 	return 0, errors.New("a record is too long")
+}
+
+// arrived returns how many of the first records the last Put has written although it returned an error.
+func (r *Ring) arrived(all []*object, records []Record) (n int) {
+	sent := r.sent
+	r.sent = nil
+	isThere := func(o *object) bool {
+		return slices.ContainsFunc(o.lines, func(line []byte) bool { return bytes.Equal(line, sent[0]) })
+	}
+	if len(sent) == 0 || !slices.ContainsFunc(all, isThere) {
+		return 0
+	}
+	for _, line := range sent { // somebody may have given up the first of them
+		seq := newLine("", line).Seq
+		if n < len(records) && bytes.Equal(linesOf(records[n:n+1], seq-1)[0], line) {
+			n++
+		}
+	}
+	return n
 }
 
 func pack(lines [][]byte) []byte {

@@ -25,12 +25,17 @@ type objects struct {
 	versions [Objects]int
 	puts     int
 	onPut    func() // called before each write
+	onGet    func() // called before each read
 	err      error
+	answer   error // to a write that is done
 }
 
 func (s *objects) Name(object int) string { return fmt.Sprint("object-", object) }
 
 func (s *objects) Get(_ context.Context, object int) ([]byte, string, error) {
+	if s.onGet != nil {
+		s.onGet()
+	}
 	if s.versions[object] == 0 {
 		return nil, "", s.err
 	}
@@ -48,7 +53,7 @@ func (s *objects) Put(_ context.Context, object int, content []byte, version str
 		return errors.New("too long")
 	}
 	s.content[object], s.versions[object] = content, s.versions[object]+1
-	return nil
+	return s.answer
 }
 
 func cmpErr(a, b error) error {
@@ -73,8 +78,8 @@ func (s *objects) edit(t *testing.T, object int, old, now string) {
 
 func add(t *testing.T, r *Ring, now time.Time, records []Record) {
 	t.Helper()
-	if missing, err := r.Append(t.Context(), now, records); err != nil || missing > 0 {
-		t.Fatalf("%d are missing: %v", missing, err)
+	if left, err := r.Append(t.Context(), now, records); err != nil || len(left) > 0 {
+		t.Fatalf("%d are missing: %v", len(left), err)
 	}
 }
 
@@ -188,7 +193,7 @@ func TestRing_TakesNoMoreThanAnObjectHolds(t *testing.T) {
 		message.WriteString(noise(fmt.Sprint(i)))
 	}
 	long[0].Message += message.String()
-	if missing, err := r.Append(t.Context(), Now, long); err == nil || missing != 1 {
+	if left, err := r.Append(t.Context(), Now, long); err == nil || len(left) != 1 {
 		t.Error("a record that is longer than an object is no error")
 	}
 }
@@ -230,7 +235,7 @@ func TestRing_Conflicts(t *testing.T) {
 		t.Errorf("%d of %d lines, %v", own, len(lines), faults)
 	}
 	s.onPut = func() { s.versions[Objects-1]++ }
-	if missing, err := mine.Append(t.Context(), Now, some(0, 1, Now)); !errors.Is(err, ErrConflict) || missing != 1 {
+	if left, err := mine.Append(t.Context(), Now, some(0, 1, Now)); !errors.Is(err, ErrConflict) || len(left) != 1 {
 		t.Errorf("conflicts without end: %v", err)
 	}
 }

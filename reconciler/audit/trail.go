@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,23 +17,26 @@ const (
 	maxQueue     = 8 * perObject   // how many records wait for a write
 	writeEvery   = time.Second     // the records of most passes are one write
 	writeTimeout = 5 * time.Second // short, since the end of a process waits for it
+	retryFor     = 5 * time.Minute // how old a record may become that could not be written to the ring
 	unknownActor = "unknown"
 )
 
-// Trail writes records in the background. What it cannot write is counted, and delays nothing.
+// Trail writes records in the background. What it cannot write to the ring it tries again, unless that is forbidden.
+// What stays unwritten is counted, and delays nothing.
 type Trail struct {
 	Ring   *Ring
 	File   io.Writer // receives lines of JSON; nil for none
 	Origin Origin    // without the Actor
 	WhoAmI func(context.Context) (actor string, err error)
 	Now    func() time.Time  // the API server's time
-	Failed func(records int) // counts records that the ring or the file lacks; by several goroutines at once
+	Failed func(records int) // counts records that the ring or the file lacks; by several goroutines
 	Log    *slog.Logger
 
 	mu          sync.Mutex
 	queue       []Record
-	last        uint64 // the number of the last record in the file
-	isForbidden bool   // the last write to the ring was
+	waiting     []Record // are in the file, and not yet in the ring; older than the queue
+	last        uint64   // the number of the last record in the file
+	isForbidden bool     // the last write to the ring was
 }
 
 // Record keeps the record of an outcome until it is written. It does not block.
@@ -41,7 +45,7 @@ func (t *Trail) Record(o reconciler.Outcome) { t.add(Of(o)) }
 func (t *Trail) add(r Record) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.queue) == maxQueue {
+	if len(t.queue)+len(t.waiting) >= maxQueue {
 		t.Failed(1)
 		return
 	}
@@ -53,7 +57,7 @@ func (t *Trail) Start() (stop func()) {
 	end := make(chan struct{})
 	var writer sync.WaitGroup
 	writer.Go(func() {
-		for isOpen := true; isOpen; t.write() {
+		for isOpen := true; isOpen; t.write(!isOpen) {
 			select {
 			case <-time.After(writeEvery):
 			case <-end:
@@ -67,10 +71,11 @@ func (t *Trail) Start() (stop func()) {
 	}
 }
 
-func (t *Trail) write() {
+// write writes what there is. Nothing is tried again after the last time.
+func (t *Trail) write(isLast bool) {
 	t.mu.Lock()
-	records := t.queue
-	t.queue = nil
+	fresh, records := t.queue, append(t.waiting, t.queue...)
+	t.queue, t.waiting = nil, records
 	t.mu.Unlock()
 	if len(records) == 0 {
 		return
@@ -85,28 +90,41 @@ func (t *Trail) write() {
 			actorErr = nil // one warning is enough
 		}
 	}
-	for i := range records {
-		records[i].Origin = t.Origin
+	fresh = records[len(records)-len(fresh):]
+	for i := range fresh {
+		fresh[i].Origin = t.Origin
 	}
 	failed := 0
 	if t.File != nil {
-		for _, line := range linesOf(records, t.last) {
+		for _, line := range linesOf(fresh, t.last) {
 			if _, err := t.File.Write(append(line, '\n')); err != nil {
 				fileErr = err
 				failed++
 			}
 		}
-		t.last += uint64(len(records))
+		t.last += uint64(len(fresh))
 	}
-	missing, ringErr := t.Ring.Append(ctx, t.Now(), records)
-	if failed = max(failed, missing); failed > 0 {
+	now := t.Now()
+	left, ringErr := t.Ring.Append(ctx, now, records)
+	isForbidden, isKnown := errors.Is(ringErr, ErrForbidden), t.isForbidden
+	lost := 0
+	left = slices.DeleteFunc(left, func(r Record) bool {
+		ends := isLast || isForbidden || now.Sub(r.Time) > retryFor
+		if ends {
+			lost++
+		}
+		return ends
+	})
+	t.mu.Lock()
+	t.waiting = left
+	t.mu.Unlock()
+	if failed = max(failed, lost); failed > 0 {
 		t.Failed(failed)
 	}
-	isForbidden, isKnown := errors.Is(ringErr, ErrForbidden), t.isForbidden
 	if t.isForbidden = isForbidden; isForbidden && isKnown {
 		ringErr = nil // one warning is enough
 	}
 	if err := errors.Join(actorErr, fileErr, ringErr); err != nil {
-		t.Log.Warn("Could not write the history", "records", failed, "error", err)
+		t.Log.Warn("Could not write the history", "records", failed, "triesAgain", len(left), "error", err)
 	}
 }

@@ -61,7 +61,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		cachePasses:   vec("cache_passes_total", "Passes over the watch caches, by result.", "result"),
 		rebuilds:      counter("cache_rebuilds_total", "Rebuilds of watch caches that differed from the API server."),
 		denied:        counter("denied_writes_total", "Writes denied by RBAC, admission or a schema (403 and 422)."),
-		unaudited:     counter("audit_failures_total", "Records of the history that could not be written."),
+		unaudited:     counter("audit_failures_total", "Records that the history lacks, since writing them failed."),
 		restores:      counter("etcd_restores_total", "Restores of etcd that a pass or an agent detected."),
 		scheduleError: gauge("schedule_error", "1 while the configured cron expression is invalid."),
 		lastSuccess:   gauge("pass_last_success_timestamp_seconds", "Time of the last successful full pass."),
