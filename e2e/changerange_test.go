@@ -50,7 +50,6 @@ func TestPools_ARangeChangesWhileADDsGoOn(t *testing.T) {
 		{"shrink in the same CIDR", harness.IPAM{"range": "10.9.8.0/24", "range_start": "10.9.8.5"},
 			[]string{"--new-range", "10.9.8.0/24", "--range-start", "10.9.8.5"}, "10.9.8.0-24", "10.9.8.0-24"},
 	} {
-		before := users.count()
 		d := s.poolCheck(t, 0, append([]string{x.pool, "--add", "2"}, x.asks...)...)
 		equal(t, x.what+": the answer", d.Answer, "Safe")
 		s.edit(t, network("net", x.ipam))
@@ -79,17 +78,27 @@ func TestPools_ARangeChangesWhileADDsGoOn(t *testing.T) {
 				x.next+" "+p.ips[0][strings.LastIndexByte(p.ips[0], '.')+1:]+",")
 		}
 		if x.next != x.pool {
-			state, why := s.retire(t, 0, x.pool, "--yes")
-			equal(t, x.what+": the old pool: "+why, state, "Retired")
+			s.retireBesideADDs(t, x.pool)
 			equal(t, x.what+": the old pool exists", s.exists(t, x.pool), false)
 		}
-		if added := users.count() - before; added < 6 {
-			t.Errorf("%s: only %d ADDs", x.what, added)
-		}
+		c.renewed(t) // ADDs go on
 	}
 	c.stop()
 	s.product(t, "check").exits(t, 0)
 	t.Logf("%d ADDs", users.count())
+}
+
+// retireBesideADDs retires a pool. It is kept as long as an ADD in another pool holds a reservation of an address that the
+// pool has, too, and no allocation yet.
+func (s *stage) retireBesideADDs(t *testing.T, pool string) {
+	t.Helper()
+	eventually(t, pool+" to be retired", func() bool {
+		out := s.product(t, "pools", "retire", "--confirm-after", "0", pool, "--yes")
+		if out.code != 0 && !strings.Contains(out.stdout, "an ADD or DEL may still be in progress") {
+			t.Fatalf("%s is kept", pool)
+		}
+		return out.code == 0
+	})
 }
 
 // callers call ADD and DEL again and again, each for a pod of its own.

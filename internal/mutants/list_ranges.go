@@ -25,8 +25,12 @@ func ranges() []Mutant {
 			Old: `if c.Definition == nil {
 		return true`, New: `if c.Definition == nil {
 		return false`},
-		{Fault: "A silent node carries nothing unknown", Decl: "unknown", Tests: "TestCheck_Unknown",
-			Old: `len(silent) > 0 && !j.WithoutAgents`, New: `false`},
+		{Fault: "A silent node carries nothing unknown", Decl: "holders.unknown", Tests: "TestCheck_Unknown",
+			Old: `if !x.j.WithoutAgents {`, New: `if false {`},
+		{Fault: "What a pod carries that no network-status has is not unknown", Decl: "holders.unknown",
+			Tests: "TestCheck_Unknown", Old: `u.IsAny || u.NAD == nil || x.mayLeadIntoAsked(u.NAD)`, New: `false`},
+		{Fault: "What definitions on the nodes assign is not unknown", Decl: "holders.unknown", Tests: "TestCheck_Unknown",
+			Old: `onNodes = append(onNodes, name.String())`, New: ``},
 		{Fault: "A definition without a master is on another segment", Decl: "relate", Tests: "TestCompare_Networks",
 			Old: `case !isStated && !b.Segment.IsKnown():`, New: `case false:`},
 		{Fault: "A pool without a definition is on another segment", Decl: "relateAll", Tests: "TestCompare_UnknownNetworks",

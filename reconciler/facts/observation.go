@@ -103,16 +103,6 @@ func (o *Observation) NamesIPAMClaim() bool {
 		})
 }
 
-// HasMachines reports whether a pod runs a virtual machine, whose guest may have more addresses than the pod.
-func (o *Observation) HasMachines() bool {
-	for _, p := range o.Pods {
-		if p.Machine != nil && p.Phase != podstate.Finished {
-			return true
-		}
-	}
-	return false
-}
-
 // NeedsGuests reports whether a machine's pod runs in the namespace of a pod that has an allocation and does not run. A
 // guest may have moved from the one to the other with its address.
 func (o *Observation) NeedsGuests() bool {

@@ -75,8 +75,8 @@ type Twice struct {
 // keeps an address from being assigned: neither pods nor sandboxes nor allocations of other pools are looked at. A pod
 // with an entry for its interface in the pool keeps this address (AssignIP), whatever the bounds are.
 func Of(j *findings.Assessment, pools *usage.Pools, p *Proposal) *Check {
-	c := &Check{Proposal: p, Unknown: append(slices.Clone(p.Unknown), unknown(j)...)}
 	x := newHolders(j, p)
+	c := &Check{Proposal: p, Unknown: append(slices.Clone(p.Unknown), x.unknown()...)}
 	if x.namespace == "" && len(j.Observation.Pools) > 0 {
 		c.Unknown = append(c.Unknown, "the pools are in several namespaces, and it is unknown which one whereabouts uses: "+
 			"name a pool of it, too")

@@ -349,8 +349,8 @@ func TestCompare_Incomplete(t *testing.T) {
 			"--pods-complete if they have none: lost", func(o *Observed) { o.LackingPods = []string{"lost"} }},
 		{"all pods", "there are no pods", func(o *Observed) { clear(o.Pods) }},
 		{"a manifest", "sysdump wrote pods.yaml, but", func(o *Observed) { o.Cut = "pods.yaml" }},
-		{"guests", "virtualmachineinstances cannot be read", All(GuestsUnknown, Pod("vm", Launcher("vmi-1", ""),
-			Carrying("10.7.0.9"), OnNode("worker-7")))},
+		{"guests", "the addresses of these pods are unknown: default/vm (VirtualMachineInstances: ", All(GuestsUnknown,
+			Pod("vm", Launcher("vmi-1", ""), Carrying("10.7.0.9"), OnNode("worker-7")))},
 		{"guests of a cluster without machines", "", GuestsUnknown},
 		{"an object", "a pod could not be read", func(o *Observed) { o.Unreadable = []string{"a pod could not be read"} }},
 	} {

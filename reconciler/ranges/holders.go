@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
@@ -135,13 +133,18 @@ func (x *holders) mayHave(c usage.Carrier, addr netip.Addr) bool {
 		return true
 	}
 	isOn := slices.ContainsFunc(c.Definition.Networks, func(n ippool.Network) bool { return x.isOf(n.Name) }) ||
-		x.p != nil && slices.Contains(x.p.Definitions, c.Definition.String())
+		x.isReplaced(c.Definition)
 	if !isOn || c.Kind != usage.PodCarrier {
 		return isOn
 	}
 	namespace, name, _ := strings.Cut(c.Name, "/")
 	pod := x.f.Pod(namespace, name)
 	return pod == nil || !x.f.Denies(pod, addr)
+}
+
+// isReplaced reports whether the proposal replaces a definition.
+func (x *holders) isReplaced(nad *ippool.NAD) bool {
+	return x.p != nil && slices.Contains(x.p.Definitions, nad.String())
 }
 
 // reserved are the addresses that ADDs of a network skip because a reservation keeps them: it is not being deleted, and
@@ -253,43 +256,4 @@ func unrecordedOutside(j *findings.Assessment, pool string, assigns func(netip.A
 		}
 	}
 	return found
-}
-
-// unknown returns a sentence for each thing because of which more addresses may be in use than are seen.
-func unknown(j *findings.Assessment) []string {
-	var unknown []string
-	for _, s := range j.Observation.UnknownSources() {
-		kinds := findings.KindsOf(s.Name)
-		if s.Name == facts.SourceReservations || slices.Contains(kinds, findings.Unrecorded) ||
-			slices.Contains(kinds, findings.GuestAddressFinding) {
-			unknown = append(unknown, fmt.Sprintf("%s cannot be read (%s)", s.Name, s.Unknown))
-		}
-	}
-	var definitions []string
-	for name, nad := range j.Observation.NADs.Or(map[types.NamespacedName]*ippool.NAD{}) {
-		if nad != nil && nad.Problem != "" && !nad.IsOnNodes() {
-			definitions = append(definitions, name.String())
-		}
-	}
-	if len(definitions) > 0 {
-		unknown = append(unknown, "these NetworkAttachmentDefinitions cannot be read, and may assign the same addresses: "+
-			facts.AtMost(facts.SortedUnique(definitions), 5))
-	}
-	for _, f := range j.Findings {
-		switch f.Kind {
-		case findings.MalformedFinding, findings.UnreadSandbox, findings.UnsupportedRangeFinding:
-			unknown = append(unknown, f.Message)
-		}
-	}
-	var silent []string
-	for name, state := range j.Nodes {
-		if state == facts.NodeNoFreshReport {
-			silent = append(silent, name)
-		}
-	}
-	if len(silent) > 0 && !j.WithoutAgents {
-		unknown = append(unknown, "these nodes have no fresh SandboxReport, so their sandboxes may carry more: "+
-			facts.AtMost(facts.SortedUnique(silent), 5))
-	}
-	return unknown
 }

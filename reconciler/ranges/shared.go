@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"go4.org/netipx"
 
@@ -124,56 +123,4 @@ func (m *assignments) around(other *assignments, left *int, call func(inner, out
 			}
 		}
 	}
-}
-
-// unknown returns a sentence for each thing because of which a cluster may have more than is seen.
-func (x *side) unknown() (found []string) {
-	found = unknown(x.Assessment)
-	if x.WithoutAgents {
-		found = append(found, "there are no SandboxReports, so what sandboxes without a pod carry cannot be seen: add "+
-			"them and their Leases to the snapshot, if node agents run")
-	}
-	found = append(found, x.unexported()...)
-	var onNodes, unread []string
-	for name, nad := range x.Observation.NADs.Or(nil) {
-		if nad != nil && nad.IsOnNodes() {
-			onNodes = append(onNodes, name.String())
-		}
-	}
-	for _, u := range x.Facts().UnreadPods() {
-		unread = append(unread, u.Pod.String()+" ("+u.Why+")")
-	}
-	add := func(text string, names []string) {
-		if len(names) > 0 {
-			found = append(found, text+facts.AtMost(facts.SortedUnique(names), 5))
-		}
-	}
-	add("these NetworkAttachmentDefinitions are configured on the nodes, so their ranges are unknown: ", onNodes)
-	add("the addresses of these pods are unknown: ", unread)
-	for i := range found {
-		found[i] = x.Label + ": " + strings.TrimSuffix(found[i], ".")
-	}
-	return found
-}
-
-// unexported returns a sentence for each thing that a snapshot may lack although none of its lists says so.
-func (x *side) unexported() (found []string) {
-	o := x.Observation
-	switch lacking := o.LackingPods; {
-	case x.PodsComplete:
-	case len(o.Pods) == 0:
-		found = append(found, "there are no pods, so what they carry cannot be seen: export them, or use --pods-complete if "+
-			"the cluster has none")
-	case len(lacking) > 0:
-		found = append(found, "these namespaces have allocations and no pods, so what their pods carry cannot be seen: "+
-			"export them, or use --pods-complete if they have none: "+facts.AtMost(lacking, 5))
-	}
-	if o.Cut != "" {
-		found = append(found, fmt.Sprintf("sysdump wrote %s, but the archive's manifest.json is missing, so other files may "+
-			"be missing, too", o.Cut))
-	}
-	if err := o.Guests.Err(); err != nil && !o.NeedsGuests() && o.HasMachines() { // else it is said already
-		found = append(found, fmt.Sprintf("%s cannot be read (%s)", facts.SourceGuests, err))
-	}
-	return found
 }
