@@ -88,8 +88,8 @@ func TestPools_ARangeChangesWhileADDsGoOn(t *testing.T) {
 	t.Logf("%d ADDs", users.count())
 }
 
-// retireBesideADDs retires a pool. It is kept as long as an ADD in another pool holds a reservation of an address that the
-// pool has, too, and no allocation yet.
+// retireBesideADDs retires a pool. It is kept as long as an ADD in another pool holds a reservation of an address that
+// the pool has, too, and no allocation yet.
 func (s *stage) retireBesideADDs(t *testing.T, pool string) {
 	t.Helper()
 	eventually(t, pool+" to be retired", func() bool {

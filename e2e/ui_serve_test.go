@@ -64,6 +64,19 @@ func TestUI_ServeAsksForAToken(t *testing.T) {
 	}
 	s.up(t, "worker-1", "later", simple("blue", "10.1.0.0/24"))
 	b.shows("main", "2 allocations in 1 pool: none is stale.") // without a reload
+	b.open("http://" + plain + "/ui/#/pool/kube-system%2F10.1.0.0-24")
+	b.shows(".legend", "2 in use")
+	evaluate[bool](b, `(() => {
+		const e = document.getElementById("change-range");
+		e.focus();
+		e.select();
+		return document.execCommand("insertText", false, "10.1../25") && e.setSelectionRange(5, 5) === undefined;
+	})()`)
+	s.up(t, "worker-1", "last", simple("blue", "10.1.0.0/24"))
+	b.shows(".legend", "3 in use")
+	b.do(chromedp.KeyEvent("0"))
+	equal(t, "what is typed beside newer data", evaluate[string](b, `document.getElementById("change-range").value`),
+		"10.1.0./25")
 	for _, path := range []string{"/ui/", "/ui/data/overview", "/metrics"} {
 		code := statusOf(t, "http://"+plain+path, "rebound.example.com")
 		equal(t, "a host of somebody else asks for "+path, code, http.StatusForbidden)

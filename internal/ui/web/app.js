@@ -73,10 +73,11 @@ async function show(isNew) {
   replace(content, isNew);
 }
 
-// replace replaces the content, and keeps the focus and what is open.
+// replace replaces the content, and keeps the focus, where a person types, and what is open.
 function replace(content, isNew) {
   const key = (e) => e && (e.id || e.getAttribute("href"));
-  const focused = main.contains(document.activeElement) && key(document.activeElement);
+  const active = document.activeElement, focused = main.contains(active) && key(active);
+  const { selectionStart, selectionEnd } = active;
   const open = [...main.querySelectorAll("details[open]")].map((d) => d.id);
   main.replaceChildren(...content.flat().filter(Boolean));
   const title = main.querySelector("h1");
@@ -90,8 +91,9 @@ function replace(content, isNew) {
     return;
   }
   for (const d of main.querySelectorAll("details")) if (open.includes(d.id)) d.open = true;
-  [...main.querySelectorAll("a, button, canvas, code, summary, input")].find((e) => focused && key(e) === focused)
-    ?.focus({ preventScroll: true });
+  const again = [...main.querySelectorAll("a, button, canvas, code, summary, input")].find((e) => focused && key(e) === focused);
+  again?.focus({ preventScroll: true });
+  if (selectionEnd) again?.setSelectionRange?.(selectionStart, selectionEnd);
 }
 
 // signIn asks for a token, where the page is served with authentication and nothing before it adds one.
