@@ -49,6 +49,7 @@ install: build ## Install bin/ip-reconcile into PREFIX/bin, and as the plugin of
 
 # The root module's tests: in a fifth of the depth of the properties, SHORT= in all of it.
 SHORT ?= -short
+WAITING := -parallel 8 # tests that wait do so together
 
 # The tests in e2e are in three tiers: each file with tests says by its build tag which one
 # it is of. Without tags: the API server and whereabouts' plugin. slow: containerd, and what
@@ -69,12 +70,14 @@ test: test-unit test-api ## Run the unit and property tests, and (as root on Lin
 
 .PHONY: test-unit
 test-unit: ## Run the unit and property tests alone
-	@$(GO) test -vet=off -count=1 $(SHORT) ./...
+	@$(GO) test -vet=off -count=1 $(SHORT) $(WAITING) ./...
 
-# The test that is left out measures memory, and has deadlines.
+# What is left out measures memory, or reads megabytes with one goroutine, for which the race detector needs minutes.
+UNRACED := ^Test(Inspect_LargeAnnotations|Limits_ValuesAreCountedBeforeDecoding|AFewKilobytesDoNotTakeAllMemory|Encode_JudgedAsTheCluster|List_PagesAreBoundedByBytes|Ring_[A-Za-z]+)$$
+
 .PHONY: test-race
 test-race: ## Run the unit tests of the packages that start goroutines with the race detector
-	@CGO_ENABLED=1 $(GO) test -race -vet=off -count=1 -short -skip '^TestInspect_LargeAnnotations$$' $(RACING)
+	@CGO_ENABLED=1 $(GO) test -race -vet=off -count=1 -short $(WAITING) -skip '$(UNRACED)' $(RACING)
 
 .PHONY: test-api
 test-api: preflight ## Run the tests on a real API server with whereabouts' plugin alone (as root on Linux)
@@ -176,8 +179,8 @@ mutants: ## Break the product on purpose, in one place at a time, and see that a
 CALIBRATE ?= of the backup|A lost write|version runs backwards|A boot since
 
 .PHONY: calibrate
-calibrate: ## Count the histories that find faults which were mended once (CALIBRATE="the breaker" for mutants, HISTORIES=5000)
-	@$(GO) run ./internal/mutants -run "$(CALIBRATE)" -simulate $(if $(filter command line,$(origin HISTORIES)),$(HISTORIES),5000)
+calibrate: ## Count the histories that find faults which were mended once (CALIBRATE="the breaker" for mutants, HISTORIES=5000, RESTORES=true)
+	@$(GO) run ./internal/mutants -run "$(CALIBRATE)" -simulate $(if $(filter command line,$(origin HISTORIES)),$(HISTORIES),5000) $(if $(RESTORES),-restores)
 
 .PHONY: beside
 beside: ## Play situations in a whole cluster with ours and with upstream's reconciler, and write the table in docs/explain/comparison.md

@@ -124,19 +124,22 @@ func TestComplete_NothingOnAnError(t *testing.T) {
 	t.Cleanup(func() { close(release) })
 	for name, args := range map[string][]string{
 		"no kubeconfig": {"--kubeconfig", t.TempDir() + "/none"},
-		"no server":     {"--kubeconfig", kubeconfigOf(t, "https://"+freeAddress(t))},
+		"no server":     {"--kubeconfig", kubeconfigOf(t, "https://"+nobody)},
 		"no answer":     {"--kubeconfig", kubeconfigOf(t, hangs.URL)},
 		"no snapshot":   {"--snapshot", t.TempDir()},
 		"stdin":         {"--snapshot", "-"},
 	} {
-		began := time.Now()
-		for _, typed := range [][]string{{""}, {"--pod-namespace", ""}} {
-			if got := completed(t, slices.Concat([]string{"explain"}, args, typed)...); len(got) > 0 {
-				t.Errorf("%s: got %q", name, got)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			began := time.Now()
+			for _, typed := range [][]string{{""}, {"--pod-namespace", ""}} {
+				if got := completed(t, slices.Concat([]string{"explain"}, args, typed)...); len(got) > 0 {
+					t.Errorf("got %q", got)
+				}
 			}
-		}
-		if took := time.Since(began); took > 2*completeWithin+2*time.Second {
-			t.Errorf("%s: two completions took %s", name, took)
-		}
+			if took := time.Since(began); took > 2*completeWithin+2*time.Second {
+				t.Errorf("two completions took %s", took)
+			}
+		})
 	}
 }

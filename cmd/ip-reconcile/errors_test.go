@@ -50,7 +50,11 @@ func status(code int, reason string) string {
 		reason, code)
 }
 
+// nobody is an address on which nobody listens.
+const nobody = "127.0.0.1:1"
+
 func TestErrors_OfTheAPIServer(t *testing.T) {
+	t.Parallel()
 	stranger := httptest.NewUnstartedServer(http.NotFoundHandler())
 	stranger.Config.ErrorLog = log.New(io.Discard, "", 0)
 	stranger.StartTLS()
@@ -69,10 +73,11 @@ func TestErrors_OfTheAPIServer(t *testing.T) {
 		{"no API server", serving(t, 404, "text/plain", "404 page not found\n").URL,
 			[]string{"does not answer as an API server", "--context"}},
 		{"an unknown authority", stranger.URL, []string{"is not trusted", "authority", "--certificate-authority"}},
-		{"nobody there", "https://" + freeAddress(t), []string{"is unreachable", "connection refused", "--context"}},
+		{"nobody there", "https://" + nobody, []string{"is unreachable", "connection refused", "--context"}},
 		{"no such host", "https://api.invalid", []string{"is unreachable", "api.invalid"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			refused(t, []string{"check", "--kubeconfig", kubeconfigOf(t, c.server)}, c.want)
 		})
 	}
@@ -106,14 +111,4 @@ func TestErrors_WebPageInsteadOfAnAPIServer(t *testing.T) {
 				[]string{host, "does not answer as an API server", "proxy"})
 		})
 	}
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

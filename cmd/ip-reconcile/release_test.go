@@ -146,19 +146,22 @@ func TestWrites_NeedConsentWithoutATerminal(t *testing.T) {
 	plan := filepath.Join(t.TempDir(), "plan.json")
 	write(t, plan, fmt.Sprintf(`{"apiVersion": %q, "kind": "Plan", "items": []}`, view.APIVersion))
 	for _, args := range [][]string{{"run"}, {"apply", plan}, {"release", "10.0.0.20"}, {"recover"}} {
-		args = append(args, "--kubeconfig", kubeconfigOf(t, "https://"+freeAddress(t)))
-		want := "ip-reconcile: nothing was done: without a terminal to ask on, " + args[0] + " needs --yes\n"
-		if code, out, errs := run(t, args...); code != exitFailed || out != "" || errs != want {
-			t.Errorf("%v: exit code %d, %q, %q", args, code, out, errs)
-		}
-		for _, consent := range []string{"--yes", "--dry-run"} {
-			if args[0] == "apply" && consent == "--dry-run" {
-				continue
+		t.Run(args[0], func(t *testing.T) {
+			t.Parallel()
+			args := append(args, "--kubeconfig", kubeconfigOf(t, "https://"+nobody))
+			want := "ip-reconcile: nothing was done: without a terminal to ask on, " + args[0] + " needs --yes\n"
+			if code, out, errs := run(t, args...); code != exitFailed || out != "" || errs != want {
+				t.Errorf("exit code %d, %q, %q", code, out, errs)
 			}
-			if code, _, errs := run(t, append(args, consent)...); code != exitFailed || strings.Contains(errs, "--yes") {
-				t.Errorf("%v %s: exit code %d, %q", args, consent, code, errs)
+			for _, consent := range []string{"--yes", "--dry-run"} {
+				if args[0] == "apply" && consent == "--dry-run" {
+					continue
+				}
+				if code, _, errs := run(t, append(args, consent)...); code != exitFailed || strings.Contains(errs, "--yes") {
+					t.Errorf("%s: exit code %d, %q", consent, code, errs)
+				}
 			}
-		}
+		})
 	}
 }
 
@@ -196,7 +199,7 @@ func TestOptions_DryRun(t *testing.T) {
 		o := &options{streams: std, component: "run", writes: c.writes}
 		f := (&cobra.Command{}).Flags()
 		o.addLive(f, "warn")
-		if err := f.Set("kubeconfig", kubeconfigOf(t, "https://"+freeAddress(t))); err != nil {
+		if err := f.Set("kubeconfig", kubeconfigOf(t, "https://"+nobody)); err != nil {
 			t.Fatal(err)
 		}
 		o.dryRun, o.snapshot = c.dryRun, c.snapshot

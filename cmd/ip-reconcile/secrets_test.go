@@ -38,19 +38,19 @@ func keepsSecrets(t *testing.T, args ...string) {
 }
 
 func TestSecrets_OfAKubeconfig(t *testing.T) {
+	t.Parallel()
 	refusing := serving(t, http.StatusUnauthorized, "application/json", status(http.StatusUnauthorized, "Unauthorized"))
 	forbidding := serving(t, http.StatusForbidden, "application/json", status(http.StatusForbidden, "Forbidden"))
 	tls := httptest.NewTLSServer(http.NotFoundHandler())
 	t.Cleanup(tls.Close)
-	closed := httptest.NewServer(http.NotFoundHandler())
-	closed.Close()
+	const closed = "http://" + nobody
 	pem := base64.StdEncoding.EncodeToString([]byte("-----BEGIN PRIVATE KEY-----\n" + hush +
 		"\n-----END PRIVATE KEY-----\n"))
 	token := "token: " + hush
 	for what, config := range map[string]string{
 		"a token that is refused":           secretive(t, refusing.URL, "", token),
 		"a token without rights":            secretive(t, forbidding.URL, "", token),
-		"a token for a server that is away": secretive(t, closed.URL, "", token),
+		"a token for a server that is away": secretive(t, closed, "", token),
 		"a token that no header can have":   secretive(t, refusing.URL, "", `token: "`+hush+`\n"`),
 		"a key that is none": secretive(t, tls.URL, "",
 			"client-certificate-data: "+pem+", client-key-data: "+pem),
@@ -59,23 +59,27 @@ func TestSecrets_OfAKubeconfig(t *testing.T) {
 		"a plugin that says what is no JSON": secretive(t, tls.URL, "",
 			"exec: {apiVersion: client.authentication.k8s.io/v1, command: echo, interactiveMode: Never, args: ["+hush+"]}"),
 		"a proxy that is away": secretive(t, tls.URL,
-			", proxy-url: 'http://me:"+hush+"@"+closed.Listener.Addr().String()+"'", token),
+			", proxy-url: 'http://me:"+hush+"@"+nobody+"'", token),
 		"a proxy that refuses": secretive(t, tls.URL,
 			", proxy-url: 'http://me:"+hush+"@"+refusing.Listener.Addr().String()+"'", token),
 		"a proxy that is no URL": secretive(t, tls.URL, ", proxy-url: 'http://me:x/"+hush+"@proxy'", token),
 		"a server with a password": secretive(t, strings.Replace(refusing.URL, "://", "://me:"+hush+"@", 1), "",
 			""),
-		"a server with a broken password": secretive(t, strings.Replace(closed.URL, "://", "://me:x%zz/"+hush+"@", 1), "",
+		"a server with a broken password": secretive(t, strings.Replace(closed, "://", "://me:x%zz/"+hush+"@", 1), "",
 			token),
 	} {
-		t.Run(what, func(t *testing.T) { keepsSecrets(t, "--kubeconfig", config) })
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			keepsSecrets(t, "--kubeconfig", config)
+		})
 	}
 	t.Run("flags", func(t *testing.T) {
+		t.Parallel()
 		config := secretive(t, refusing.URL, "", "")
 		keepsSecrets(t, "--kubeconfig", config, "--token", hush)
 		keepsSecrets(t, "--kubeconfig", config, "--username", "me", "--password", hush)
-		keepsSecrets(t, "--kubeconfig", config, "--proxy-url", "http://me:"+hush+"@"+closed.Listener.Addr().String())
-		keepsSecrets(t, "--kubeconfig", config, "--server", strings.Replace(closed.URL, "://", "://me:"+hush+"@", 1))
+		keepsSecrets(t, "--kubeconfig", config, "--proxy-url", "http://me:"+hush+"@"+nobody)
+		keepsSecrets(t, "--kubeconfig", config, "--server", strings.Replace(closed, "://", "://me:"+hush+"@", 1))
 		keepsSecrets(t, "--kubeconfig", config, "--tokn="+hush)
 	})
 }

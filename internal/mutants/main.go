@@ -54,6 +54,7 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 	find := flags.Bool("find", false, "run all tests of the packages, and tell which ones catch each mutant")
 	most := flags.Int("simulate", 0, "instead of the tests, play at most this many histories of e2e/sim for each seed")
 	seeds := flags.Int("seeds", 5, "of -simulate")
+	restores := flags.Bool("restores", false, "of -simulate: in its histories etcd is restored again and again")
 	overlay := flags.String("overlay", "", "instead of the tests, write the mutant into this folder, by its absolute "+
 		"path, and print the file for 'go build -overlay'")
 	parallel := flags.Int("parallel", runtime.NumCPU(), "how many mutants are tested at a time")
@@ -91,7 +92,7 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 	began := time.Now()
 	r := &runner{root: ".", scratch: scratch, parallel: *parallel, find: *find, tell: func(o *result) { tell(out, o) }}
 	if *most > 0 {
-		s := &simulation{runner: r, most: *most, seeds: *seeds}
+		s := &simulation{runner: r, most: *most, seeds: *seeds, restores: *restores}
 		return s.calibrate(ctx, chosen, func(what string, needed []int) {
 			fmt.Fprintf(out, "%6d histories (%d to %d)  %s\n", needed[len(needed)/2], needed[0], needed[len(needed)-1], what)
 		})

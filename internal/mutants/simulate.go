@@ -14,8 +14,9 @@ import (
 // simulation plays histories until one breaks an invariant: with whereabouts' own reconciler, and with each mutant.
 type simulation struct {
 	*runner
-	most  int // histories of a seed
-	seeds int
+	most     int // histories of a seed
+	seeds    int
+	restores bool // etcd is restored again and again
 }
 
 // build builds the simulator with some mutants in it.
@@ -39,7 +40,8 @@ var historiesPlayed = regexp.MustCompile(`(\d+) histories, (\d+) invariants brok
 func (s *simulation) until(ctx context.Context, program, number string, flags ...string) (needed []int, err error) {
 	for seed := range s.seeds {
 		args := append([]string{"-test.run=^TestNoHistoryBreaksAnInvariant$", "-test.v", "-test.timeout=0", "-first",
-			"-workers=1", fmt.Sprint("-histories=", s.most), fmt.Sprint("-seed=", 1_000_000*(seed+1))}, flags...)
+			"-workers=1", fmt.Sprint("-restores=", s.restores), fmt.Sprint("-histories=", s.most),
+			fmt.Sprint("-seed=", 1_000_000*(seed+1))}, flags...)
 		cmd := exec.CommandContext(ctx, program, args...)
 		cmd.Env = append(os.Environ(), environment+"="+number)
 		out, err := cmd.CombinedOutput()

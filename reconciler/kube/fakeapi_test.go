@@ -62,6 +62,8 @@ func newFakeAPI(t *testing.T) *fakeAPI {
 	f := &fakeAPI{answers: map[string]answer{}, api: &fakeapi.Client{Server: fakeapi.NewServer()}}
 	f.api.NotServed = map[string]bool{"ip-reconcile.dev": true, "kubevirt.io": true}
 	f.api.Now = func() time.Time {
+		f.mu.Lock()
+		defer f.mu.Unlock()
 		if f.undated {
 			return time.Time{}
 		}
@@ -87,11 +89,11 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	f.mu.Lock()
 	f.requests, f.bodies = append(f.requests, r), append(f.bodies, string(body))
-	n, date := len(f.to(r.URL.Path)), f.date
+	n, date, undated := len(f.to(r.URL.Path)), f.date, f.undated
 	a, isScripted := f.answers[r.URL.Path]
 	f.mu.Unlock()
 	switch {
-	case f.undated:
+	case undated:
 		w.Header()["Date"] = nil // net/http adds none then
 	case !date.IsZero():
 		w.Header().Set("Date", date.UTC().Format(http.TimeFormat))
@@ -103,6 +105,13 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a = fails(http.StatusNotFound)
 	}
 	a(w, r, n)
+}
+
+// change changes what later requests are answered with, while earlier ones may still be served.
+func (f *fakeAPI) change(do func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	do()
 }
 
 // stored answers with what the server has.

@@ -441,7 +441,7 @@ func TestList_WithoutDate(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "no Date header") || !c.Now().IsZero() {
 		t.Errorf("%v at %s", err, c.Now())
 	}
-	f.undated, f.date = false, time.Now().Add(-72*time.Hour)
+	f.change(func() { f.undated, f.date = false, time.Now().Add(-72*time.Hour) })
 	for what, other := range map[string]answer{
 		"an error of a proxy": bare(http.StatusBadGateway),
 		"a page of a proxy": func(w http.ResponseWriter, _ *http.Request, _ int) {
@@ -451,7 +451,7 @@ func TestList_WithoutDate(t *testing.T) {
 		"a success without a type": func(http.ResponseWriter, *http.Request, int) {},
 		"an error":                 fails(http.StatusForbidden),
 	} {
-		f.answers["/apis/x"] = other
+		f.change(func() { f.answers["/apis/x"] = other })
 		_, _ = c.Serves(impatient(t), schema.GroupVersionResource{Version: "x"})
 		if !c.Now().IsZero() {
 			t.Errorf("%s sets the time to %s", what, c.Now())
@@ -460,7 +460,7 @@ func TestList_WithoutDate(t *testing.T) {
 	// What an earlier pass knew does not replace it.
 	_, err = c.List(t.Context())
 	check(t, err)
-	f.undated = true
+	f.change(func() { f.undated = true })
 	for range 2 {
 		if _, err := c.List(t.Context()); err == nil || !strings.Contains(err.Error(), "no Date header") {
 			t.Errorf("a later pass: %v", err)

@@ -53,8 +53,9 @@ func TestRun_DueAtStartAndByTheExpression(t *testing.T) {
 		"TZ=Europe/Berlin 30 2 29 10 *", // twice, in the hour that the clocks repeat
 	} {
 		synctest.Test(t, func(t *testing.T) {
+			time.Sleep(time.Until(time.Date(2000, 10, 28, 0, 0, 0, 0, time.UTC)))
 			want, last := []time.Duration{0}, time.Now()
-			for start := last; len(want) < 4; {
+			for start := last; len(want) < 3; {
 				next, err := Next(expression, last)
 				if err != nil {
 					t.Fatal(err)
@@ -62,7 +63,7 @@ func TestRun_DueAtStartAndByTheExpression(t *testing.T) {
 				want, last = append(want, next.Sub(start)), next
 			}
 			t.Log(expression, want)
-			expect(t, dueTimes(t, &Schedule{Expression: expression}, want[3]+time.Millisecond), want...)
+			expect(t, dueTimes(t, &Schedule{Expression: expression}, want[2]+time.Millisecond), want...)
 		})
 	}
 }
