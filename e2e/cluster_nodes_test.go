@@ -143,7 +143,7 @@ func TestCluster_HungTerminationKeepsItsAddress(t *testing.T) {
 	v := i.leader(t)
 	v.is(t, `ip_reconcile_allocations{reason="SandboxReady",verdict="InUse"}`, 2)
 	i.cutInTheMiddle(t, worker, blocker, func() { check(t, i.DeletePod(t.Context(), p, 1)) })
-	began, before := time.Now(), i.contents(t)
+	before := i.contents(t)
 	equal(t, "whose DEL began", blocker.Waiting()[0], id)
 	equal(t, "the address is configured", worker.Answers(t, address), true)
 
@@ -151,10 +151,6 @@ func TestCluster_HungTerminationKeepsItsAddress(t *testing.T) {
 	v.is(t, `ip_reconcile_allocations{reason="SandboxNotReady",verdict="Held"}`, 1)
 	i.checkReleased(t, before)
 	i.next(t, "newcomer", "worker-1", "10.1.0.3")
-	eventuallyWithin(t, 6*time.Minute, "the pod to be overdue", func() bool {
-		return v.metric(`ip_reconcile_allocations{reason="StuckTerminating",verdict="Held"}`) == 1
-	})
-	t.Logf("overdue %s after it was deleted", time.Since(began).Round(time.Second))
 	equal(t, "the address is configured", worker.Answers(t, address), true)
 
 	check(t, blocker.Unblock())
