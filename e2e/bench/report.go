@@ -156,6 +156,7 @@ func releases(b *Book, _ string) string {
 		"requests of ours", "of upstream")
 	for _, w := range []struct{ name, work string }{
 		{"500 of 10,500 (2 pools)", "run-10000"},
+		{"the same, beside two busy processes a core", "run-10000-busy"},
 		{"5,000 of 15,000 (3 pools)", "run-10000-5000"},
 		{"2,500 of 52,500 (12 pools)", "run-50000"},
 		{"5,000 of 105,000 (24 pools)", "run-100000"},

@@ -3,6 +3,8 @@ package bench
 import (
 	"context"
 	"fmt"
+	"os/exec"
+	"runtime"
 
 	"github.com/ip-reconcile/ip-reconcile/e2e/bench/fill"
 )
@@ -24,6 +26,13 @@ var Works = []Work{
 	{"10000-5000", func(ctx context.Context, b *Bench) error {
 		return b.With(ctx, &fill.Content{Pods: 10000, Stale: 5000, Pools: 3}, func(s *Server) error {
 			return b.Releases(ctx, s, "run-10000-5000", min(b.Runs, 3), Ours, Upstream)
+		})
+	}},
+	{"10000-busy", func(ctx context.Context, b *Bench) error {
+		return b.With(ctx, main10000(), func(s *Server) error {
+			return besideOthers(ctx, 2*runtime.NumCPU(), func() error {
+				return b.Releases(ctx, s, "run-10000-busy", b.Runs, Ours, Upstream)
+			})
 		})
 	}},
 	{"adds", Adds},
@@ -51,4 +60,24 @@ func size(pods, pools, most int, others ...string) func(context.Context, *Bench)
 			return b.Serve(ctx, s, fmt.Sprint("serve-", pods))
 		})
 	}
+}
+
+// besideOthers does something while so many other processes never wait.
+func besideOthers(ctx context.Context, processes int, do func() error) error {
+	ctx, end := context.WithCancel(ctx)
+	var all []*exec.Cmd
+	defer func() {
+		end()
+		for _, c := range all {
+			_ = c.Wait() // it was killed
+		}
+	}()
+	for range processes {
+		c := exec.CommandContext(ctx, "sh", "-c", "while :; do :; done")
+		if err := c.Start(); err != nil {
+			return fmt.Errorf("starting a process that never waits: %w", err)
+		}
+		all = append(all, c)
+	}
+	return do()
 }

@@ -25,6 +25,7 @@ const (
 var (
 	ErrConflict  = errors.New("another process has written the object")
 	ErrForbidden = errors.New("forbidden") // by RBAC or an admission policy
+	errTooLong   = errors.New("a record is too long")
 )
 
 // Store keeps the objects of a Ring. An object that does not exist has no content and no version.
@@ -89,20 +90,25 @@ func (r *Ring) Lines(ctx context.Context) (lines []Line, err error) {
 
 const maxConflicts = 10 // in a row, which end an Append
 
-// Append adds records, and returns those that it did not add, which are the last ones. now is the API server's time. A
-// record that was written although the answer was an error is not added again by a call that begins with what is left.
-func (r *Ring) Append(ctx context.Context, now time.Time, records []Record) (left []Record, err error) {
+// Append adds records, and returns those that it did not add, which are the last ones, and how many are too long to be
+// added at all. now is the API server's time. A record that was written although the answer was an error is not added
+// again by a call that begins with what is left.
+func (r *Ring) Append(ctx context.Context, now time.Time, records []Record) (left []Record, tooLong int, err error) {
 	records = r.withoutKnownPauses(ctx, now, records)
-	for conflicts := 0; len(records) > 0; conflicts++ {
-		n, err := r.appendSome(ctx, now, records)
-		if err != nil && (!errors.Is(err, ErrConflict) || conflicts == maxConflicts) {
-			return records, err
-		}
-		if records = records[n:]; err == nil {
-			conflicts = 0
+	for conflicts := 0; len(records) > 0; {
+		n, failed := r.appendSome(ctx, now, records)
+		switch {
+		case failed == nil:
+			records, conflicts = records[n:], 0
+		case errors.Is(failed, errTooLong):
+			records, tooLong, err = records[1:], tooLong+1, failed
+		case errors.Is(failed, ErrConflict) && conflicts < maxConflicts:
+			conflicts++
+		default:
+			return records, tooLong, failed
 		}
 	}
-	return nil, nil
+	return nil, tooLong, err
 }
 
 // withoutKnownPauses leaves out pauses that a record of the last day has: each run of a CronJob detects them first.
@@ -155,7 +161,7 @@ func (r *Ring) appendSome(ctx context.Context, now time.Time, records []Record) 
 			return n, nil
 		}
 	}
-	return 0, errors.New("a record is too long")
+	return 0, errTooLong
 }
 
 // arrived returns how many of the first records the last Put has written although it returned an error.

@@ -78,7 +78,7 @@ func (s *objects) edit(t *testing.T, object int, old, now string) {
 
 func add(t *testing.T, r *Ring, now time.Time, records []Record) {
 	t.Helper()
-	if left, err := r.Append(t.Context(), now, records); err != nil || len(left) > 0 {
+	if left, _, err := r.Append(t.Context(), now, records); err != nil || len(left) > 0 {
 		t.Fatalf("%d are missing: %v", len(left), err)
 	}
 }
@@ -187,14 +187,17 @@ func TestRing_TakesNoMoreThanAnObjectHolds(t *testing.T) {
 	if lines, faults := verify(t, r); len(lines) < 300 || len(faults) > 0 {
 		t.Errorf("%d lines, %v", len(lines), faults)
 	}
-	long := some(0, 1, Now)
+	long := some(0, 3, Now)
 	var message strings.Builder
 	for i := range 20_000 {
 		message.WriteString(noise(fmt.Sprint(i)))
 	}
-	long[0].Message += message.String()
-	if left, err := r.Append(t.Context(), Now, long); err == nil || len(left) != 1 {
-		t.Error("a record that is longer than an object is no error")
+	long[1].Message += message.String()
+	if left, tooLong, err := r.Append(t.Context(), Now, long); err == nil || len(left) != 0 || tooLong != 1 {
+		t.Error("a record that is longer than an object is no error, or others are not added")
+	}
+	if lines, _ := verify(t, r); lines[len(lines)-1].Message != long[2].Message {
+		t.Errorf("the last record is %q", lines[len(lines)-1].Message)
 	}
 }
 
@@ -235,7 +238,7 @@ func TestRing_Conflicts(t *testing.T) {
 		t.Errorf("%d of %d lines, %v", own, len(lines), faults)
 	}
 	s.onPut = func() { s.versions[Objects-1]++ }
-	if left, err := mine.Append(t.Context(), Now, some(0, 1, Now)); !errors.Is(err, ErrConflict) || len(left) != 1 {
+	if left, _, err := mine.Append(t.Context(), Now, some(0, 1, Now)); !errors.Is(err, ErrConflict) || len(left) != 1 {
 		t.Errorf("conflicts without end: %v", err)
 	}
 }

@@ -36,7 +36,8 @@ type Trail struct {
 	queue       []Record
 	waiting     []Record // are in the file, and not yet in the ring; older than the queue
 	last        uint64   // the number of the last record in the file
-	isForbidden bool     // the last write to the ring was
+	hasFailed   bool     // the last write to the ring has
+	isForbidden bool     // and RBAC or a policy forbids it
 }
 
 // Record keeps the record of an outcome until it is written. It does not block.
@@ -105,9 +106,8 @@ func (t *Trail) write(isLast bool) {
 		t.last += uint64(len(fresh))
 	}
 	now := t.Now()
-	left, ringErr := t.Ring.Append(ctx, now, records)
-	isForbidden, isKnown := errors.Is(ringErr, ErrForbidden), t.isForbidden
-	lost := 0
+	left, lost, ringErr := t.Ring.Append(ctx, now, records)
+	isForbidden, hasFailed := errors.Is(ringErr, ErrForbidden), ringErr != nil
 	left = slices.DeleteFunc(left, func(r Record) bool {
 		ends := isLast || isForbidden || now.Sub(r.Time) > retryFor
 		if ends {
@@ -121,9 +121,10 @@ func (t *Trail) write(isLast bool) {
 	if failed = max(failed, lost); failed > 0 {
 		t.Failed(failed)
 	}
-	if t.isForbidden = isForbidden; isForbidden && isKnown {
+	if isForbidden && t.isForbidden || lost == 0 && t.hasFailed {
 		ringErr = nil // one warning is enough
 	}
+	t.isForbidden, t.hasFailed = isForbidden, hasFailed
 	if err := errors.Join(actorErr, fileErr, ringErr); err != nil {
 		t.Log.Warn("Could not write the history", "records", failed, "triesAgain", len(left), "error", err)
 	}

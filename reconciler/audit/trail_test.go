@@ -105,17 +105,19 @@ func TestTrail_TriesAgain(t *testing.T) {
 	for says, c := range map[string]struct {
 		away, lost   time.Duration // from the outset, and then
 		lines, fails int
+		warnings     int
 	}{
-		"all is well":            {0, 0, 40, 0},
-		"away":                   {4 * time.Minute, 0, 40, 0},
-		"answers are lost":       {0, 4 * time.Minute, 40, 0},
-		"both":                   {2 * time.Minute, 2 * time.Minute, 40, 0},
-		"away for too long":      {6 * time.Minute, 0, 20, 20},
-		"away for much too long": {time.Hour, 0, 0, 40},
+		"all is well":            {0, 0, 40, 0, 0},
+		"away":                   {4 * time.Minute, 0, 40, 0, 1},
+		"answers are lost":       {0, 4 * time.Minute, 40, 0, 2},
+		"both":                   {2 * time.Minute, 2 * time.Minute, 40, 0, 2},
+		"away for too long":      {6 * time.Minute, 0, 20, 20, 2},
+		"away for much too long": {time.Hour, 0, 0, 40, 3},
 	} {
 		t.Run(says, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, file, failed, began := &objects{}, &buffer{}, 0, time.Now()
+				var log bytes.Buffer
 				away := errors.New("away")
 				s.onGet = func() {
 					s.err, s.answer = nil, nil
@@ -126,7 +128,7 @@ func TestTrail_TriesAgain(t *testing.T) {
 					}
 				}
 				trail := &Trail{Ring: s.ring(), File: file, Now: time.Now, Failed: func(n int) { failed += n },
-					Origin: Origin{Actor: "alice"}, Log: slog.New(slog.DiscardHandler)}
+					Origin: Origin{Actor: "alice"}, Log: slog.New(slog.NewTextHandler(&log, nil))}
 				stop := trail.Start()
 				for range 2 {
 					for _, r := range some(0, 20, time.Now()) {
@@ -140,6 +142,9 @@ func TestTrail_TriesAgain(t *testing.T) {
 				lines, faults := verify(t, trail.Ring)
 				if len(lines) != c.lines || failed != c.fails || len(faults) > 0 {
 					t.Errorf("%d lines, %d failed, %v", len(lines), failed, faults)
+				}
+				if n := strings.Count(log.String(), "Could not write the history"); n != c.warnings {
+					t.Errorf("%d warnings:\n%s", n, log.String())
 				}
 				written, err := ReadLog("audit.log", &file.Buffer)
 				check(t, err)
