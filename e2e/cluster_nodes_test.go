@@ -68,7 +68,7 @@ func (i *installation) playNodeCutOff(t *testing.T) {
 	began := time.Now()
 	i.ends(t, worker, address)
 	t.Logf("it ended %s after the node was back", time.Since(began).Round(time.Second))
-	t.Logf("released %s after that", i.waitReleased(t, 30*time.Second, "10.1.0.0-24", "2").Round(time.Second))
+	t.Logf("released %s after that", i.waitReleased(t, soon, "10.1.0.0-24", "2").Round(time.Second))
 	i.asPod(t, "check").exits(t, 0)
 }
 
@@ -130,7 +130,7 @@ func (i *installation) playContainerdDown(t *testing.T) {
 
 	check(t, worker.Start(t.Context()))
 	i.ends(t, worker, address)
-	t.Logf("released %s after it ended", i.waitReleased(t, 30*time.Second, "10.1.0.0-24", "2").Round(time.Second))
+	t.Logf("released %s after it ended", i.waitReleased(t, soon, "10.1.0.0-24", "2").Round(time.Second))
 	i.asPod(t, "check").exits(t, 0)
 }
 
@@ -155,7 +155,7 @@ func TestCluster_HungTerminationKeepsItsAddress(t *testing.T) {
 
 	check(t, blocker.Unblock())
 	i.ends(t, worker, address)
-	t.Logf("released %s after that", i.waitReleased(t, 30*time.Second, "10.1.0.0-24", "2").Round(time.Second))
+	t.Logf("released %s after that", i.waitReleased(t, soon, "10.1.0.0-24", "2").Round(time.Second))
 	i.asPod(t, "check").exits(t, 0)
 }
 

@@ -120,7 +120,7 @@ func TestRestore_WithoutRepairReportsADuplicate(t *testing.T) {
 	v.counts(t, `ip_reconcile_refused_total{reason="EtcdRestored"}`, 1)
 	equal(t, "the leak's entry is there", i.contents(t)["10.1.0.0-24 2"] != "", true)
 	check(t, silent.Thaw())
-	t.Logf("the leak was released %s after the other node reported", i.waitReleased(t, 30*time.Second, "10.1.0.0-24",
+	t.Logf("the leak was released %s after the other node reported", i.waitReleased(t, soon, "10.1.0.0-24",
 		"2").Round(time.Second))
 	v.is(t, `ip_reconcile_released_total{reason="PodGone"}`, 2)
 }
