@@ -71,7 +71,8 @@ func (r *Reconciler) Check(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := o.PodsMissing(); err != nil && !r.PodsComplete {
+	o.PodsComplete = r.PodsComplete
+	if err := o.PodsMissing(); err != nil {
 		detected, _ := known.Detect(o) // the next pass does not show it again
 		r.Process.Known = known.with(detected)
 		return nil, err

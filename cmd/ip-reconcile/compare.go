@@ -134,7 +134,7 @@ func (o *options) compare(ctx context.Context, c *comparison) error {
 		both[i] = view.Compared{Label: label, Cluster: cluster, Result: out}
 	}
 	of := func(c view.Compared) ranges.Cluster {
-		return ranges.Cluster{Label: c.Label, Assessment: c.Assessment, PodsComplete: o.PodsComplete}
+		return ranges.Cluster{Label: c.Label, Assessment: c.Assessment}
 	}
 	found, err := ranges.Compare(of(both[0]), of(both[1]), statements)
 	if err != nil {

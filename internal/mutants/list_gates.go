@@ -27,7 +27,7 @@ func gates() []Mutant {
 			Old: `why != "" {`, New: `why == "-" {`},
 		{Fault: "An empty list of pods is believed", Decl: "Observation.PodsMissing",
 			Tests: "TestCheck_EmptyListOfPods",
-			Old:   `if !isAllocated || len(o.Pods) > 0 {`, New: `if isAllocated || true {`},
+			Old:   `if !isAllocated || len(o.Pods) > 0 || o.PodsComplete {`, New: `if isAllocated || true {`},
 		{Fault: "A verdict that was contradicted in between goes on counting", Decl: "confirmation.next",
 			Tests: "TestPlan_Confirmation",
 			Old: `if it.Verdict != judge.Stale && !it.IsUndetermined() {

@@ -58,6 +58,8 @@ type Observation struct {
 	Restored string
 	// Unreadable has a sentence for each object that could not be read at all.
 	Unreadable []string
+	// PodsComplete: somebody says that Pods are all pods, although there may be none.
+	PodsComplete bool
 	// LackingPods are namespaces in which a snapshot has allocations and no pods: they may not have been exported.
 	LackingPods []string
 	// Cut is a file of a bundle without its manifest, so that other files may be missing, too; "" for none.
@@ -66,11 +68,12 @@ type Observation struct {
 	Warnings []string
 }
 
-// PodsMissing is an error if the list of pods is empty although something is allocated: an empty answer proves nothing.
+// PodsMissing is an error if the list of pods is empty although something is allocated: an empty answer proves nothing,
+// unless somebody says that there are none.
 func (o *Observation) PodsMissing() error {
 	isAllocated := len(o.Reservations.Or(nil)) > 0 ||
 		slices.ContainsFunc(o.Pools, func(p *ippool.Pool) bool { return len(p.Allocations) > 0 })
-	if !isAllocated || len(o.Pods) > 0 {
+	if !isAllocated || len(o.Pods) > 0 || o.PodsComplete {
 		return nil
 	}
 	return errors.New("the list of pods is empty, but addresses are allocated or reserved, so the list is incomplete; " +

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
@@ -179,12 +180,17 @@ func setOf(addresses map[netip.Addr]bool) *netipx.IPSet {
 func (c *Check) findTwice(x *holders, r *Range) {
 	held := map[netip.Addr]bool{}
 	position := newPositions(r.open)
+	var adding []string
 	for _, addr := range x.addresses(r.open.Contains) {
 		by, why, isLacking := x.at(addr, r)
 		if len(by) == 0 {
 			continue
 		}
 		held[addr] = true
+		if r.Network.Overlapping && x.isBeingAdded(addr) {
+			adding = append(adding, by...)
+			continue
+		}
 		t := Twice{Address: addr, Range: r, By: by, Why: why, IsLacking: isLacking}
 		if !r.Network.Slices {
 			t.Next = position.of(addr)
@@ -195,6 +201,10 @@ func (c *Check) findTwice(x *holders, r *Range) {
 		held[addr] = true
 	}
 	r.Free = without(r.open, setOf(held))
+	if len(adding) > 0 {
+		c.Unknown = append(c.Unknown, "these pods have an allocation and no reservation yet, since their ADD may be in "+
+			"progress: "+facts.AtMost(facts.SortedUnique(adding), 5))
+	}
 }
 
 // positions counts the addresses of a set before an address. It is asked in ascending order.

@@ -162,6 +162,8 @@ func TestCheck_Twice(t *testing.T) {
 			[]Part{pool, pods, off, reserved}},
 		{"it grows, and one reservation is missing", "10.0.0.2 1 default/web-2", wide,
 			[]Part{pool, pods, on, Reservation("10.0.0.1", "default/web-1", time.Hour)}},
+		{"it grows, and that of a pod with an unreadable status is missing", "10.0.0.2 1 default/web-2", wide, []Part{pool,
+			on, pods, Reservation("10.0.0.1", "default/web-1", time.Hour), Pod("web-2", NetworkStatus("{"))}},
 		{"what would be assigned twice is excluded", "", ranges.Bounds{Range: "10.0.0.0/23",
 			Exclude: []string{"10.0.0.0/30"}}, []Part{pool, pods, off}},
 		{"it begins behind them", "", ranges.Bounds{Range: "10.0.0.0/23", Start: "10.0.0.3"}, []Part{pool, pods, off}},
@@ -348,6 +350,14 @@ func TestCheck_Unknown(t *testing.T) {
 			Alloc("x", "default/x", "b", "net1"))},
 		{"a pool", "pool kube-system/10.8.0.0-24", RawPool("10.8.0.0-24", map[string]any{"range": "?"})},
 		{"a range with ambiguous keys", "pool kube-system/10.8.0.5-24", Pool("10.8.0.5-24", "10.8.0.5/24")},
+		{"no pods of a namespace", "these namespaces have allocations and no pods", func(o *Observed) {
+			o.LackingPods = []string{"lost"}
+		}},
+		{"no pods", "there are no pods", func(o *Observed) { clear(o.Pods) }},
+		{"no pods, and somebody says so", "", func(o *Observed) { clear(o.Pods); o.PodsComplete = true }},
+		{"no manifest", "sysdump wrote pods.yaml, but the archive's manifest.json is missing", func(o *Observed) {
+			o.Cut = "pods.yaml"
+		}},
 	} {
 		j, found := checked(t, ranges.Bounds{Range: "10.0.0.0/28"}, pool, c.part)
 		if text := strings.Join(found.Unknown, "\n"); c.want == "" && text != "" || !strings.Contains(text, c.want) {
@@ -356,6 +366,33 @@ func TestCheck_Unknown(t *testing.T) {
 		fits, err := found.Fits(j, 1, intstr.FromInt32(0))
 		if err != nil || fits[0].IsFitting != (c.want == "") {
 			t.Errorf("%s: one more pod: %+v (%v)", c.says, fits[0], err)
+		}
+	}
+}
+
+// An ADD writes the allocation first and its reservation a moment later: the answer in between is Unknown, not Twice.
+func TestCheck_ADDInProgress(t *testing.T) {
+	adding := All(NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), Pod("new", Phase(corev1.PodPending)),
+		Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/new", "b", "net1")))
+	for _, c := range []struct {
+		says, twice, unknown string
+		part                 Part
+	}{
+		{"no reservation yet", "", "these pods have an allocation and no reservation yet, since their ADD may be in " +
+			"progress: default/new", Nothing},
+		{"with its reservation", "", "", Reservation("10.0.0.5", "default/new", 0)},
+		{"somebody else carries it", "10.0.0.5 5 default/new+node/worker-9", "", Node("worker-9", func(n *corev1.Node) {
+			n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.5"}}
+		})},
+		{"ADDs do not look at reservations", "10.0.0.5 5 default/new", "", NAD("wb", WhereaboutsConfig("10.0.0.0/24", "",
+			`"enable_overlapping_ranges":false`))},
+	} {
+		_, found := checked(t, ranges.Bounds{Range: "10.0.0.0/28"}, adding, c.part)
+		if twice(found) != c.twice || strings.Join(found.Unknown, "\n") != c.unknown {
+			t.Errorf("%s: %s is assigned twice, and unknown is %q", c.says, twice(found), found.Unknown)
+		}
+		if free := ippool.Size(found.Ranges[0].Free); free.Int64() != 13 {
+			t.Errorf("%s: %s are free, want 13", c.says, free)
 		}
 	}
 }

@@ -156,8 +156,9 @@ func TestCompare_PodsComplete(t *testing.T) {
 		"all pods":                {func(o *Observed) { clear(o.Pods) }, false},
 		"a manifest":              {func(o *Observed) { o.Cut = "pods.yaml" }, true},
 	} {
-		j := Judged(Observe(All(whole, c.part)), facts.Policy{})
-		both := ranges.Cluster{Label: "a", Assessment: j, PodsComplete: true}
+		complete := func(o *Observed) { o.PodsComplete = true }
+		j := Judged(Observe(All(whole, c.part, complete)), facts.Policy{})
+		both := ranges.Cluster{Label: "a", Assessment: j}
 		found, err := ranges.Compare(both, both, nil)
 		if err != nil || len(found.Unknown) > 0 != c.want {
 			t.Errorf("%s: unknown is %q, %v", says, found.Unknown, err)

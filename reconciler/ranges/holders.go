@@ -197,6 +197,15 @@ func (x *holders) addresses(is func(netip.Addr) bool) (found []netip.Addr) {
 	return facts.UniqueAddresses(found)
 }
 
+// isBeingAdded reports whether only Pending pods have an address, by allocations. While an ADD is in progress, its pod
+// is Pending, and the allocation has no reservation for a moment (whereabouts v0.9.4, pkg/storage/kubernetes/ipam.go,
+// IPManagementKubernetesUpdate).
+func (x *holders) isBeingAdded(addr netip.Addr) bool {
+	isOther := func(it *judge.Item) bool { return it.Reason != judge.PodPending }
+	return len(x.entries[addr]) > 0 && len(x.carriers[addr])+len(x.sandboxes[addr])+len(x.alone[addr]) == 0 &&
+		!slices.ContainsFunc(x.entries[addr], isOther)
+}
+
 // at is who has an address that ADDs in a range would assign, and why they would.
 func (x *holders) at(addr netip.Addr, r *Range) (by []string, why string, isLacking bool) {
 	var pools []string

@@ -16,7 +16,6 @@ import (
 type Cluster struct {
 	Label string
 	*findings.Assessment
-	PodsComplete bool // somebody says that all pods were observed
 }
 
 // Network is what the definitions of a cluster have in common that have one network_name and one segment. A definition

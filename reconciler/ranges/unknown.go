@@ -62,7 +62,7 @@ func (x *holders) unknown() (found []string) {
 		}
 	}
 	add("the addresses of these pods are unknown: ", pods)
-	return found
+	return append(found, x.unexported()...)
 }
 
 // mayLeadIntoAsked reports whether a pod of a definition may carry an address that is asked about: of the proposal, or
@@ -92,18 +92,17 @@ func (x *side) unknown() (found []string) {
 		found = append(found, "there are no SandboxReports, so what sandboxes without a pod carry cannot be seen: add "+
 			"them and their Leases to the snapshot, if node agents run")
 	}
-	found = append(found, x.unexported()...)
 	for i := range found {
 		found[i] = x.Label + ": " + strings.TrimSuffix(found[i], ".")
 	}
 	return found
 }
 
-// unexported returns a sentence for each thing that a snapshot may lack although none of its lists says so.
-func (x *side) unexported() (found []string) {
-	o := x.Observation
+// unexported returns a sentence for each thing that an observation may lack although none of its lists says so.
+func (x *holders) unexported() (found []string) {
+	o := x.j.Observation
 	switch lacking := o.LackingPods; {
-	case x.PodsComplete:
+	case o.PodsComplete:
 	case len(o.Pods) == 0:
 		found = append(found, "there are no pods, so what they carry cannot be seen: export them, or use --pods-complete if "+
 			"the cluster has none")
