@@ -76,8 +76,8 @@ type Twice struct {
 // keeps an address from being assigned: neither pods nor sandboxes nor allocations of other pools are looked at. A pod
 // with an entry for its interface in the pool keeps this address (AssignIP), whatever the bounds are.
 func Of(j *findings.Assessment, pools *usage.Pools, p *Proposal) *Check {
-	x := newHolders(j, p)
-	c := &Check{Proposal: p, Unknown: append(slices.Clone(p.Unknown), x.unknown()...)}
+	x := newAsked(j, p)
+	c := &Check{Proposal: p, Unknown: append(slices.Clone(p.Unknown), x.unknown(x.mayLeadIntoAsked)...)}
 	if x.namespace == "" && len(j.Observation.Pools) > 0 {
 		c.Unknown = append(c.Unknown, "the pools are in several namespaces, and it is unknown which one whereabouts uses: "+
 			"name a pool of it, too")
@@ -105,7 +105,7 @@ func Of(j *findings.Assessment, pools *usage.Pools, p *Proposal) *Check {
 func (c *Check) IsTwice() bool { return len(c.Twice)+len(c.Overlaps) > 0 }
 
 // add adds the i-th range of a network.
-func (c *Check) add(x *holders, n ippool.Network, i int) {
+func (c *Check) add(x *asked, n ippool.Network, i int) {
 	prefix := n.Ranges[i]
 	fresh := ippool.NewPool(x.namespace, n.Name, prefix)
 	r := &Range{Network: n, Prefix: prefix, Pool: strings.TrimPrefix(fresh.Ref(), "/"), protected: x.reserved(n)}
@@ -177,7 +177,7 @@ func setOf(addresses map[netip.Addr]bool) *netipx.IPSet {
 }
 
 // findTwice finds what ADDs in a range would assign although somebody has it.
-func (c *Check) findTwice(x *holders, r *Range) {
+func (c *Check) findTwice(x *asked, r *Range) {
 	held := map[netip.Addr]bool{}
 	position := newPositions(r.open)
 	var adding []string

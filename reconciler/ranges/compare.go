@@ -80,7 +80,7 @@ func Compare(a, b Cluster, statements []Statement) (*Comparison, error) {
 		c.join(all)
 	}
 	for _, x := range c.sides {
-		x.holders = allHolders(x.Assessment)
+		x.holders = holdersOf(x.Assessment, netip.Addr.IsValid)
 		c.Unknown = append(c.Unknown, x.unknown()...)
 	}
 	for _, addr := range c.sides[0].addresses(func(netip.Addr) bool { return true }) {
@@ -155,8 +155,6 @@ func (x *side) have(addr netip.Addr) (all []Holder) {
 	for _, c := range x.carriers[addr] {
 		h := Holder{Who: c.String(), Node: c.Node, How: []How{Carried}}
 		switch {
-		case !x.mayHave(c, addr):
-			continue
 		case c.IsReported:
 			h.Networks = x.ofName(c.ReportedNetwork, addr)
 		case c.Definition != nil:

@@ -14,8 +14,8 @@ import (
 )
 
 // unknown returns a sentence for each thing because of which more addresses may be in use, or be assigned, than are
-// seen.
-func (x *holders) unknown() (found []string) {
+// seen. Pods whose addresses are unread count if a definition of theirs may lead into what is asked about.
+func (x *holders) unknown(mayLeadIntoAsked func(*ippool.NAD) bool) (found []string) {
 	add := func(text string, names []string) {
 		if len(names) > 0 {
 			found = append(found, text+facts.AtMost(facts.SortedUnique(names), 5))
@@ -57,7 +57,7 @@ func (x *holders) unknown() (found []string) {
 	}
 	var pods []string
 	for _, u := range x.f.UnreadPods() {
-		if u.IsAny || u.NAD == nil || x.mayLeadIntoAsked(u.NAD) {
+		if u.IsAny || u.NAD == nil || mayLeadIntoAsked(u.NAD) {
 			pods = append(pods, u.Pod.String()+" ("+u.Why+")")
 		}
 	}
@@ -67,8 +67,8 @@ func (x *holders) unknown() (found []string) {
 
 // mayLeadIntoAsked reports whether a pod of a definition may carry an address that is asked about: of the proposal, or
 // of the pools of today.
-func (x *holders) mayLeadIntoAsked(nad *ippool.NAD) bool {
-	if x.p == nil || x.isReplaced(nad) {
+func (x *asked) mayLeadIntoAsked(nad *ippool.NAD) bool {
+	if x.isReplaced(nad) {
 		return true
 	}
 	var asked []netip.Prefix
@@ -79,7 +79,7 @@ func (x *holders) mayLeadIntoAsked(nad *ippool.NAD) bool {
 		asked = append(asked, p.Range.Prefix())
 	}
 	return slices.ContainsFunc(nad.Networks, func(n ippool.Network) bool {
-		return x.isOf(n.Name) && slices.ContainsFunc(n.Ranges, func(r netip.Prefix) bool {
+		return x.networks[n.Name] && slices.ContainsFunc(n.Ranges, func(r netip.Prefix) bool {
 			return slices.ContainsFunc(asked, r.Overlaps)
 		})
 	})
@@ -87,7 +87,7 @@ func (x *holders) mayLeadIntoAsked(nad *ippool.NAD) bool {
 
 // unknown returns a sentence for each thing because of which a cluster may have more than is seen.
 func (x *side) unknown() (found []string) {
-	found = x.holders.unknown()
+	found = x.holders.unknown(func(*ippool.NAD) bool { return true })
 	if x.WithoutAgents {
 		found = append(found, "there are no SandboxReports, so what sandboxes without a pod carry cannot be seen: add "+
 			"them and their Leases to the snapshot, if node agents run")

@@ -1,0 +1,201 @@
+package ranges
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
+)
+
+// asked are who has the addresses of a proposal, in its networks and in those of the pools that it replaces. What is
+// stale has none.
+type asked struct {
+	*holders
+	p         *Proposal
+	namespace string // of the pools of whereabouts
+	networks  map[string]bool
+	stale     map[netip.Addr][]string // the podrefs and container IDs of stale allocations
+}
+
+func newAsked(j *findings.Assessment, p *Proposal) *asked {
+	x := &asked{holders: holdersOf(j, p.hasInRange), p: p, networks: map[string]bool{}, stale: map[netip.Addr][]string{}}
+	x.namespace = x.f.Namespace()
+	for _, n := range p.Networks {
+		x.networks[n.Name] = true
+	}
+	for _, pool := range p.Pools {
+		x.namespace = pool.Namespace
+		if own := x.f.PoolNamed(pool.Ref()); own != nil && own.Network != nil {
+			x.networks[*own.Network] = true
+		}
+	}
+	x.keepAsked()
+	return x
+}
+
+// keepAsked drops who has an address of another network, or has it no more.
+func (x *asked) keepAsked() {
+	for addr, all := range x.entries {
+		x.entries[addr] = slices.DeleteFunc(all, func(it *judge.Item) bool {
+			isAsked := x.isOn(it.IndexedPool())
+			if isAsked && it.Verdict == judge.Stale {
+				x.stale[addr] = append(x.stale[addr], it.PodRef(), it.ContainerID())
+			}
+			return !isAsked || it.Verdict == judge.Stale
+		})
+	}
+	for addr, all := range x.alone {
+		x.alone[addr] = slices.DeleteFunc(all, func(it *judge.Item) bool { return it.Verdict == judge.Stale })
+	}
+	for addr, all := range x.sandboxes {
+		x.sandboxes[addr] = slices.DeleteFunc(all, func(b facts.SandboxAddress) bool {
+			return !x.networks[b.NetworkName] || slices.Contains(x.stale[addr], b.ID)
+		})
+	}
+	for addr, all := range x.carriers {
+		x.carriers[addr] = slices.DeleteFunc(all, func(c usage.Carrier) bool { return !x.isAsked(c, addr) })
+	}
+}
+
+// hasInRange reports whether an address is in a range of the proposal.
+func (p *Proposal) hasInRange(addr netip.Addr) bool {
+	return addr.IsValid() && slices.ContainsFunc(p.Networks, func(n ippool.Network) bool {
+		return slices.ContainsFunc(n.Ranges, func(r netip.Prefix) bool { return r.Contains(addr) })
+	})
+}
+
+// isOn reports whether a pool is, or may be, of a network of the proposal or of the pools that it replaces.
+func (x *asked) isOn(p *facts.Pool) bool {
+	isToday := func(today *usage.Pool) bool { return today.Ref() == p.Ref() }
+	if slices.ContainsFunc(x.p.Pools, isToday) {
+		return true
+	}
+	for name := range x.networks {
+		if p.Records(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// isAsked reports whether a carrier has its address, or may have it, on these networks. Another network of whereabouts
+// may have the same addresses. What a pod carries by an allocation that is stale, it does not carry any more.
+func (x *asked) isAsked(c usage.Carrier, addr netip.Addr) bool {
+	switch {
+	case c.Kind == usage.PodCarrier && len(x.networks) == 1 && slices.Contains(x.stale[addr], c.Name):
+		return false
+	case c.IsReported:
+		return x.networks[c.ReportedNetwork]
+	case c.Definition == nil:
+		return true
+	}
+	return x.isReplaced(c.Definition) ||
+		slices.ContainsFunc(c.Definition.Networks, func(n ippool.Network) bool { return x.networks[n.Name] })
+}
+
+// isReplaced reports whether the proposal replaces a definition.
+func (x *asked) isReplaced(nad *ippool.NAD) bool {
+	return slices.Contains(x.p.Definitions, nad.String())
+}
+
+// reserved are the addresses that ADDs of a network skip because a reservation keeps them: it is not being deleted, and
+// is not stale. What will be released soon protects nothing.
+func (x *asked) reserved(n ippool.Network) map[netip.Addr]bool {
+	all := map[netip.Addr]bool{}
+	if !n.Overlapping {
+		return all
+	}
+	for _, it := range x.j.Reservations {
+		r := it.Reservation
+		addr, ok := ippool.ReservedAddress(r.Name, n.Name)
+		if ok && r.Namespace == x.namespace && !r.Deleting && it.Verdict != judge.Stale {
+			all[addr] = true
+		}
+	}
+	return all
+}
+
+// keepsSlices reports whether a network is cut into the same slices as today. Another one is cut anew, and which node
+// gets which slice, and so reads which pool, is unknown.
+func (x *asked) keepsSlices(n ippool.Network) bool {
+	return slices.ContainsFunc(x.p.Definitions, func(name string) bool {
+		nad := x.f.NAD(name)
+		return nad != nil && slices.ContainsFunc(nad.Networks, func(today ippool.Network) bool {
+			return today.Slices && today.Name == n.Name && today.SliceBits == n.SliceBits && today.Ranges[0] == n.Ranges[0]
+		})
+	})
+}
+
+// isBeingAdded reports whether only Pending pods have an address, by allocations. While an ADD is in progress, its pod
+// is Pending, and the allocation has no reservation for a moment (whereabouts v0.9.4, pkg/storage/kubernetes/ipam.go,
+// IPManagementKubernetesUpdate).
+func (x *asked) isBeingAdded(addr netip.Addr) bool {
+	isOther := func(it *judge.Item) bool { return it.Reason != judge.PodPending }
+	return len(x.entries[addr]) > 0 && len(x.carriers[addr])+len(x.sandboxes[addr])+len(x.alone[addr]) == 0 &&
+		!slices.ContainsFunc(x.entries[addr], isOther)
+}
+
+// at is who has an address that ADDs in a range would assign, and why they would.
+func (x *asked) at(addr netip.Addr, r *Range) (by []string, why string, isLacking bool) {
+	var pools []string
+	for _, it := range x.entries[addr] {
+		by, pools = append(by, it.PodRef()), append(pools, it.Object())
+	}
+	for _, b := range x.sandboxes[addr] {
+		by = append(by, b.Pod())
+	}
+	isOfWhereabouts := len(x.sandboxes[addr]) > 0
+	for _, c := range x.carriers[addr] {
+		by = append(by, c.String())
+		isOfWhereabouts = isOfWhereabouts || c.IsReported || c.Definition != nil
+	}
+	isReserved := false
+	for _, it := range x.alone[addr] {
+		if x.networks[it.Network()] {
+			by, isReserved = append(by, it.PodRef()), true
+		}
+	}
+	by, where := facts.SortedUnique(by), strings.Join(facts.SortedUnique(pools), ", ")
+	switch {
+	case len(pools) > 0 && !r.Network.Overlapping:
+		why = fmt.Sprintf("recorded in %s; without enable_overlapping_ranges ADDs do not look there", where)
+	case len(pools) > 0:
+		why, isLacking = fmt.Sprintf("recorded in %s; no reservation keeps it from ADDs in another pool", where), true
+	case isReserved:
+		why = "only reserved; without enable_overlapping_ranges ADDs do not look at reservations"
+	case isOfWhereabouts:
+		why, isLacking = "no pool records it", true
+	default:
+		why = "whereabouts has not assigned it, and knows nothing of it"
+	}
+	return by, why, isLacking
+}
+
+// unrecordedOutside returns the findings on addresses that are carried and not recorded in a pool, and that a proposal
+// does not assign. A finding that the judgement counts and does not list has its address alone.
+func unrecordedOutside(j *findings.Assessment, pool string, assigns func(netip.Addr) bool) []findings.Finding {
+	carriers := map[string][]findings.Finding{} // by address
+	for _, f := range j.Findings {
+		if f.Kind == findings.Unrecorded && f.Pool == pool && !f.IsRest() {
+			carriers[f.IP] = append(carriers[f.IP], f)
+		}
+	}
+	found := []findings.Finding{}
+	for _, a := range facts.UniqueAddresses(slices.Clone(j.Unrecorded()[pool])) {
+		listed := carriers[a.String()]
+		if len(listed) == 0 {
+			listed = []findings.Finding{{Kind: findings.Unrecorded, IP: a.String(), Pool: pool,
+				Message: fmt.Sprintf("%s is carried, but pool %s has no allocation for it", a, pool)}}
+		}
+		if !assigns(a) {
+			found = append(found, listed...)
+		}
+	}
+	return found
+}
