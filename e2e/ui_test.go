@@ -140,12 +140,13 @@ func snapshotOf(t *testing.T, objects ...string) string {
 }
 
 func poolYAML(name, cidr, annotations string, pods ...string) string {
-	text := fmt.Sprintf("apiVersion: whereabouts.cni.cncf.io/v1alpha1\nkind: IPPool\nmetadata: {name: %q, "+
+	var text strings.Builder
+	fmt.Fprintf(&text, "apiVersion: whereabouts.cni.cncf.io/v1alpha1\nkind: IPPool\nmetadata: {name: %q, "+
 		"namespace: kube-system, annotations: {%s}}\nspec:\n  range: %q\n  allocations:\n", name, annotations, cidr)
 	for i, pod := range pods {
-		text += fmt.Sprintf("    '%d': {id: box-%d, podref: %q, ifname: net1}\n", i+1, i+1, "default/"+pod)
+		fmt.Fprintf(&text, "    '%d': {id: box-%d, podref: %q, ifname: net1}\n", i+1, i+1, "default/"+pod)
 	}
-	return text
+	return text.String()
 }
 
 func networkYAML(name, cidr string) string {
