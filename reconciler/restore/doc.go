@@ -6,7 +6,7 @@
 //
 // # Detection
 //
-// Four things show a restore. Each of them is enough:
+// Each of these shows a restore:
 //   - An observation is at an older revision of etcd than one before it, or has a pool, a report or a Lease of an older
 //     resourceVersion than this process has read by quorum or written.
 //   - A source says so: its watches have delivered a later revision, or a live read shows an older version.
@@ -14,6 +14,9 @@
 //     nonce each time, and each nonce that no restore has answered shows one.
 //   - The stored state is neither the known one nor what replaced it: a restore has reverted it.
 //   - The Guard's first answer after an outage of the API server is at an older revision, or at a much later one.
+//
+// A random token that each process writes at the end of a pass, and reads before a release, would be less than the
+// versions that it remembers: a backup of the time between has the token, and lacks what the process read since.
 //
 // # ID and revision
 //
