@@ -34,8 +34,9 @@ func (s *Simulation) settle() {
 		}
 	}
 	for _, n := range s.nets {
-		if _, isDefined := s.asDefined(n); s.follows && isDefined {
-			continue // an edit is no fault
+		if _, isDefined := s.asDefined(n); s.follows && isDefined { // an edit is no fault
+			s.wakeSlicer() // a missing NodeSlicePool is one
+			continue
 		}
 		s.defineNetwork(n)
 	}
