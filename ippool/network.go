@@ -1,6 +1,7 @@
 package ippool
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,6 +43,9 @@ type Network struct {
 	Overlapping bool // enable_overlapping_ranges, true by default
 	Slices      bool // node_slice_size is set: the pools are parts of the range
 	SliceBits   int  // the length of those parts' prefixes; 0 where it cannot be read
+	// SlicePool is the NodeSlicePool whose slices they are; "" without Slices. It has the network_name, or else the name
+	// of the CNI configuration (whereabouts v0.9.4, pkg/node-controller/controller.go, getSliceName).
+	SlicePool string
 	// Bounds are those of the Ranges, in their order.
 	Bounds []Bounds
 	// Segment is that of the plugin which has the section.
@@ -89,6 +93,8 @@ func readConfig(config string) ([]Network, error) {
 		return nil, fmt.Errorf("spec.config is not JSON: %w", err)
 	}
 	var networks []Network
+	var name string
+	_ = json.Unmarshal(list.Name, &name) // a config without a name is refused elsewhere
 	ranges, read := 0, cniconf.Mentions(list.Name, whereabouts)
 	var sections []int // the plugin of each network
 	for i, p := range append(list.Plugins, list.plugin) {
@@ -103,6 +109,9 @@ func readConfig(config string) ([]Network, error) {
 			return nil, fmt.Errorf("spec.config has more than %d ranges", MaxRanges)
 		}
 		if ok {
+			if n.Slices {
+				n.SlicePool = cmp.Or(n.Name, name)
+			}
 			networks, sections = append(networks, n), append(sections, i)
 			read += cniconf.Mentions(p.IPAM, whereabouts)
 		}

@@ -117,7 +117,14 @@ func (o *poolsCheckOptions) check(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	r, checked, err := o.judge(ctx)
+	r, cluster, err := o.reconciler(ctx)
+	if err != nil {
+		return err
+	}
+	if cluster != nil {
+		cluster.AllGuests = true
+	}
+	checked, err := r.Check(ctx)
 	if err != nil {
 		return err
 	}

@@ -97,6 +97,7 @@ func (o *options) dump(ctx context.Context, file io.Writer, redact bool) (*sysdu
 	}
 	r.Progress = nil
 	o.progress.Say("Collecting objects, logs and metrics")
+	cluster.AllGuests = true
 	cluster.Copies = &kube.Copies{Reduce: snapshot.Reduce}
 	lines := probe.Lines(ctx, r, cluster)
 	if probe.Assessment != nil && !o.continues(ctx, len(probe.Observation.Nodes.Or(nil))) {

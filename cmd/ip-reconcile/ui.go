@@ -75,6 +75,9 @@ func (o *options) ui(ctx context.Context, flags uiFlags) error {
 	if err != nil {
 		return err
 	}
+	if cluster != nil { // the page has the form of pools check
+		cluster.AllGuests = true
+	}
 	judged := func(ctx context.Context) (*ui.View, error) { return o.view(ctx, r, cluster) }
 	first, err := judged(ctx)
 	if err != nil {

@@ -30,7 +30,7 @@ type Observation struct {
 	NADs         Source[map[types.NamespacedName]*ippool.NAD]
 	// IPAMClaims are read only where an allocation or reservation names one.
 	IPAMClaims Source[map[types.NamespacedName]*ippool.Claim]
-	// Guests are read only where NeedsGuests.
+	// Guests are read only where NeedsGuests, or where somebody asks for all of them.
 	Guests Source[[]*podstate.Guest]
 	// Nodes are by name.
 	Nodes Source[map[string]*podstate.Node]
@@ -60,7 +60,8 @@ type Observation struct {
 	Unreadable []string
 	// PodsComplete: somebody says that Pods are all pods, although there may be none.
 	PodsComplete bool
-	// LackingPods are namespaces in which a snapshot has allocations and no pods: they may not have been exported.
+	// LackingPods are namespaces in which a snapshot has allocations or reservations and no pods: they may not have been
+	// exported.
 	LackingPods []string
 	// Cut is a file of a bundle without its manifest, so that other files may be missing, too; "" for none.
 	Cut string
@@ -123,6 +124,16 @@ func (o *Observation) NeedsGuests() bool {
 			return machines[a.Owner.Namespace] && !runs && !isKept
 		})
 	})
+}
+
+// HasMachines reports whether a machine's pod runs, in which a guest may have any address.
+func (o *Observation) HasMachines() bool {
+	for _, p := range o.Pods {
+		if p.Machine != nil && p.Phase != podstate.Finished {
+			return true
+		}
+	}
+	return false
 }
 
 // Policy is what the operator configures.

@@ -51,6 +51,8 @@ type Cluster struct {
 	// Intern is called for each object of a LIST, by several goroutines at once. It returns an equal object that is in
 	// memory already, or the object itself.
 	Intern func(any) any
+	// AllGuests: VirtualMachineInstances are read wherever a machine's pod runs, not only where a release depends on them.
+	AllGuests bool
 	// Copies, if it is set, keeps the objects of each LIST, which is read as JSON then.
 	Copies *Copies
 

@@ -143,6 +143,21 @@ func TestGuests(t *testing.T) {
 	}
 }
 
+// Nothing is released because of this machine. Who asks whether any address is in use asks for all guests.
+func TestGuests_AllOfThem(t *testing.T) {
+	f := newFakeAPI(t)
+	f.has(launcher("launcher-2"))
+	f.answers[guests] = list("")
+	c := f.cluster(t)
+	for i, all := range []bool{false, true} {
+		c.AllGuests = all
+		o, err := c.List(t.Context())
+		check(t, err)
+		equal(t, "the guests are known", o.Guests.IsKnown(), all)
+		equal(t, "requests for guests", len(f.to(guests)), i)
+	}
+}
+
 // The second check gets the claim by name. Only the API server's 404 for this very claim shows that it is gone. Any
 // other failure holds the items with this claim, and no others.
 func TestGetLive_IPAMClaims(t *testing.T) {

@@ -208,7 +208,7 @@ func (c *Cluster) readMachines(ctx context.Context, o *reading) error {
 		o.IPAMClaims = source(ctx, c, ippool.ClaimResource,
 			indexed(claims, func(claim *ippool.Claim) types.NamespacedName { return claim.NamespacedName }), revision, err)
 	}
-	if o.NeedsGuests() {
+	if o.NeedsGuests() || c.AllGuests && o.HasMachines() {
 		guests, revision, err := list(ctx, c, listing{resource: podstate.GuestResource}, podstate.DecodeGuests)
 		o.Guests = source(ctx, c, podstate.GuestResource, guests, revision, err)
 	}

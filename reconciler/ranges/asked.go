@@ -2,9 +2,13 @@ package ranges
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
+
+	"go4.org/netipx"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
@@ -28,6 +32,13 @@ func newAsked(j *findings.Assessment, p *Proposal) *asked {
 	x.namespace = x.f.Namespace()
 	for _, n := range p.Networks {
 		x.networks[n.Name] = true
+	}
+	for _, name := range p.Definitions {
+		if nad := x.f.NAD(name); nad != nil {
+			for _, n := range nad.Networks {
+				x.networks[n.Name] = true
+			}
+		}
 	}
 	for _, pool := range p.Pools {
 		x.namespace = pool.Namespace
@@ -104,10 +115,10 @@ func (x *asked) isReplaced(nad *ippool.NAD) bool {
 	return slices.Contains(x.p.Definitions, nad.String())
 }
 
-// reserved are the addresses that ADDs of a network skip because a reservation keeps them: it is not being deleted, and
-// is not stale. What will be released soon protects nothing.
-func (x *asked) reserved(n ippool.Network) map[netip.Addr]bool {
-	all := map[netip.Addr]bool{}
+// reserved are the podrefs of the reservations because of which ADDs of a network skip an address: they are not being
+// deleted, and are not stale. What will be released soon protects nothing.
+func (x *asked) reserved(n ippool.Network) map[netip.Addr]string {
+	all := map[netip.Addr]string{}
 	if !n.Overlapping {
 		return all
 	}
@@ -115,10 +126,48 @@ func (x *asked) reserved(n ippool.Network) map[netip.Addr]bool {
 		r := it.Reservation
 		addr, ok := ippool.ReservedAddress(r.Name, n.Name)
 		if ok && r.Namespace == x.namespace && !r.Deleting && it.Verdict != judge.Stale {
-			all[addr] = true
+			all[addr] = r.PodRef
 		}
 	}
 	return all
+}
+
+// recordedIn are the addresses of the entries of pools that whereabouts reads, and of those the addresses that only
+// stale ones have. It reads no entry with a larger key than an int64 (v0.9.4, pkg/storage/kubernetes/ipam.go,
+// toIPReservationList).
+func (x *asked) recordedIn(pools map[string]bool) (all, leaving *netipx.IPSet) {
+	entries, staying := map[netip.Addr]bool{}, map[netip.Addr]bool{}
+	for _, it := range x.j.Allocations {
+		addr := it.Address()
+		if !addr.IsValid() || !pools[it.Pool.Ref()] {
+			continue
+		}
+		if _, err := strconv.ParseInt(it.Allocation.Key, 10, 64); err == nil {
+			entries[addr] = true
+			staying[addr] = staying[addr] || it.Verdict != judge.Stale
+		}
+	}
+	maps.DeleteFunc(staying, func(_ netip.Addr, stays bool) bool { return !stays })
+	all = setOf(entries)
+	return all, without(all, setOf(staying))
+}
+
+// atClosed is who has an address that an entry or a reservation keeps from ADDs in a range, but not for long, or not
+// from the ADD of another pod. by is who has it.
+func (x *asked) atClosed(addr netip.Addr, r *Range, by []string) (has []string, why string) {
+	owner, isReserved := r.protected[addr]
+	switch {
+	case isReserved && !r.recorded.Contains(addr):
+		isOwn := func(who string) bool { // a phantom's podref has its UID; a guest may be the owner's
+			return who == owner || strings.HasPrefix(who, owner+"_") || strings.HasPrefix(who, "vmi/")
+		}
+		if others := slices.DeleteFunc(slices.Clone(by), isOwn); len(others) > 0 {
+			return others, fmt.Sprintf("its reservation is that of %s, whose ADDs assign it", owner)
+		}
+	case !isReserved && r.leaving.Contains(addr):
+		return by, "the allocation in the pool is stale, and ADDs assign it once that is released"
+	}
+	return nil, ""
 }
 
 // keepsSlices reports whether a network is cut into the same slices as today. Another one is cut anew, and which node

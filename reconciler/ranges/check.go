@@ -1,6 +1,7 @@
 package ranges
 
 import (
+	"fmt"
 	"math/big"
 	"net/netip"
 	"slices"
@@ -48,16 +49,18 @@ type Range struct {
 	// Skipped is how many reserved addresses an ADD tries before the first free one, see usage.MostSkipped.
 	Skipped *big.Int
 
-	open      *netipx.IPSet // what ADDs assign, whether somebody has it or not
-	recorded  *netipx.IPSet // in the pools of the range
-	protected map[netip.Addr]bool
+	open      *netipx.IPSet         // what ADDs assign, whether somebody has it or not
+	recorded  *netipx.IPSet         // in the pools of the range
+	leaving   *netipx.IPSet         // recorded there by stale allocations alone
+	protected map[netip.Addr]string // the podrefs of the reservations
 }
 
 // Twice is an address that somebody has and that an ADD would assign.
 type Twice struct {
 	Address netip.Addr
 	Range   *Range
-	// Next is which one of the next ADDs would assign it, counted from 1 while no address is released; nil for slices.
+	// Next is which one of the next ADDs would assign it, counted from 1 while no address is released; nil for slices, for
+	// what only the ADD of one pod would assign, and for what any would once a stale allocation is released.
 	Next *big.Int
 	By   []string // who has it
 	Why  string
@@ -77,7 +80,7 @@ type Twice struct {
 // with an entry for its interface in the pool keeps this address (AssignIP), whatever the bounds are.
 func Of(j *findings.Assessment, pools *usage.Pools, p *Proposal) *Check {
 	x := newAsked(j, p)
-	c := &Check{Proposal: p, Unknown: append(slices.Clone(p.Unknown), x.unknown(x.mayLeadIntoAsked)...)}
+	c := &Check{Proposal: p, Unknown: append(slices.Clone(p.Unknown), x.unknown(x.mayLeadIntoAsked, x.isAskedRange)...)}
 	if x.namespace == "" && len(j.Observation.Pools) > 0 {
 		c.Unknown = append(c.Unknown, "the pools are in several namespaces, and it is unknown which one whereabouts uses: "+
 			"name a pool of it, too")
@@ -97,7 +100,7 @@ func Of(j *findings.Assessment, pools *usage.Pools, p *Proposal) *Check {
 		c.findTwice(x, r)
 	}
 	c.findOutside(j)
-	c.Overlaps = overlaps(j, p, c.Ranges)
+	c.Overlaps = append(c.ownOverlaps(), overlaps(j, p, c.Ranges)...)
 	return c
 }
 
@@ -109,7 +112,7 @@ func (c *Check) add(x *asked, n ippool.Network, i int) {
 	prefix := n.Ranges[i]
 	fresh := ippool.NewPool(x.namespace, n.Name, prefix)
 	r := &Range{Network: n, Prefix: prefix, Pool: strings.TrimPrefix(fresh.Ref(), "/"), protected: x.reserved(n)}
-	var entries netipx.IPSetBuilder
+	its := map[string]bool{} // the pools of the range
 	isCutAnew := n.Slices && !x.keepsSlices(n)
 	for _, p := range x.f.Pools() {
 		_, isItsPool := n.Assigns(p.Pool)
@@ -119,13 +122,14 @@ func (c *Check) add(x *asked, n ippool.Network, i int) {
 		}
 		r.Exists = true
 		r.IsToday = r.IsToday || slices.ContainsFunc(c.Pools, func(today *usage.Pool) bool { return today.Ref() == p.Ref() })
-		for j := range p.Allocations {
-			if a := p.Allocations[j].Address; a.IsValid() {
-				entries.Add(a)
-			}
-		}
+		// The slice of a node that is gone becomes another node's, and that has another pool.
+		its[p.Ref()] = !n.Slices || !x.j.Observation.Nodes.IsKnown() || x.f.HasNode(p.Slice)
 	}
-	r.recorded, _ = entries.IPSet()
+	if p := x.f.PoolNamed(r.Pool); p != nil && !its[r.Pool] && !n.Slices {
+		c.Unknown = append(c.Unknown, fmt.Sprintf("pool %s, which ADDs in %s read, exists and has the range %s",
+			r.Pool, prefix, p.Range.Prefix()))
+	}
+	r.recorded, r.leaving = x.recordedIn(its)
 	if n.Slices { // which slice is which node's, and so the order of ADDs, is not known
 		r.Pool = ""
 		r.Usable = after(prefix, prefix.Addr())
@@ -167,7 +171,7 @@ func without(set *netipx.IPSet, others ...*netipx.IPSet) *netipx.IPSet {
 	return s
 }
 
-func setOf(addresses map[netip.Addr]bool) *netipx.IPSet {
+func setOf[V any](addresses map[netip.Addr]V) *netipx.IPSet {
 	var set netipx.IPSetBuilder
 	for a := range addresses {
 		set.Add(a)
@@ -181,9 +185,15 @@ func (c *Check) findTwice(x *asked, r *Range) {
 	held := map[netip.Addr]bool{}
 	position := newPositions(r.open)
 	var adding []string
-	for _, addr := range x.addresses(r.open.Contains) {
+	for _, addr := range x.addresses(r.Usable.Contains) {
 		by, why, isLacking := x.at(addr, r)
-		if len(by) == 0 {
+		switch {
+		case len(by) == 0:
+			continue
+		case !r.open.Contains(addr):
+			if by, why = x.atClosed(addr, r, by); len(by) > 0 {
+				c.Twice = append(c.Twice, Twice{Address: addr, Range: r, By: by, Why: why})
+			}
 			continue
 		}
 		held[addr] = true

@@ -143,7 +143,7 @@ func (x *side) hasAny(addr netip.Addr) bool {
 // have are all who have an address, each by one record or one network.
 func (x *side) have(addr netip.Addr) (all []Holder) {
 	for _, it := range x.entries[addr] {
-		all = append(all, x.ofItem(it, Recorded, x.ofPool(it.IndexedPool())))
+		all = append(all, x.ofItem(it, Recorded, x.ofEntry(it)))
 	}
 	for _, it := range x.alone[addr] {
 		all = append(all, x.ofItem(it, Reserved, x.ofName(it.Network(), addr)))

@@ -346,8 +346,9 @@ func TestCompare_Incomplete(t *testing.T) {
 			All(Node("worker-8"), StaleReport("worker-8"))},
 		{"an allocation", `allocation "x"`, Pool("red-10.0.0.0-24", "10.0.0.0/24", Alloc("x", "default/x", "b", "net1"))},
 		{"a pool", "pool kube-system/10.8.0.0-24", RawPool("10.8.0.0-24", map[string]any{"range": "?"})},
-		{"the pods of a namespace", "allocations and no pods, so what their pods carry cannot be seen: export them, or use " +
-			"--pods-complete if they have none: lost", func(o *Observed) { o.LackingPods = []string{"lost"} }},
+		{"the pods of a namespace", "allocations or reservations and no pods, so what their pods carry cannot be seen: " +
+			"export them, or use --pods-complete if they have none: lost",
+			func(o *Observed) { o.LackingPods = []string{"lost"} }},
 		{"all pods", "there are no pods", func(o *Observed) { clear(o.Pods) }},
 		{"a manifest", "sysdump wrote pods.yaml, but", func(o *Observed) { o.Cut = "pods.yaml" }},
 		{"guests", "the addresses of these pods are unknown: default/vm (VirtualMachineInstances: ", All(GuestsUnknown,

@@ -2,7 +2,6 @@ package ranges
 
 import (
 	"net/netip"
-	"strings"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
@@ -23,7 +22,10 @@ type holders struct {
 // holdersOf are who has the addresses that a function admits. It admits no invalid one.
 func holdersOf(j *findings.Assessment, admits func(netip.Addr) bool) *holders {
 	x := &holders{f: j.Facts(), j: j, entries: map[netip.Addr][]*judge.Item{}, alone: map[netip.Addr][]*judge.Item{},
-		carriers: map[netip.Addr][]usage.Carrier{}, sandboxes: map[netip.Addr][]facts.SandboxAddress{}}
+		sandboxes: map[netip.Addr][]facts.SandboxAddress{}}
+	// Reports list the addresses of whereabouts only, and a pod's definition may have had another IPAM when it started. So
+	// a pod has what its network-status says until all of its networks are closed.
+	x.carriers = usage.CarriersOf(j.Observation, admits, x.f.HasStopped)
 	for _, it := range j.Allocations {
 		if addr := it.Address(); admits(addr) {
 			x.entries[addr] = append(x.entries[addr], it)
@@ -32,13 +34,6 @@ func holdersOf(j *findings.Assessment, admits func(netip.Addr) bool) *holders {
 	for _, it := range j.Reservations {
 		if addr := it.Address(); len(it.Related()) == 0 && admits(addr) {
 			x.alone[addr] = append(x.alone[addr], it)
-		}
-	}
-	for addr, all := range usage.CarriersOf(j.Observation, admits) {
-		for _, c := range all {
-			if x.mayHave(c, addr) {
-				x.carriers[addr] = append(x.carriers[addr], c)
-			}
 		}
 	}
 	for addr := range x.f.CarriedAddresses() {
@@ -52,16 +47,6 @@ func holdersOf(j *findings.Assessment, admits func(netip.Addr) bool) *holders {
 		}
 	}
 	return x
-}
-
-// mayHave reports whether a carrier may have its address: the sandboxes of a pod may deny it.
-func (x *holders) mayHave(c usage.Carrier, addr netip.Addr) bool {
-	if c.IsReported || c.Definition == nil || c.Kind != usage.PodCarrier {
-		return true
-	}
-	namespace, name, _ := strings.Cut(c.Name, "/")
-	pod := x.f.Pod(namespace, name)
-	return pod == nil || !x.f.Denies(pod, addr)
 }
 
 // addresses are those of a kind that somebody may have, in their order.

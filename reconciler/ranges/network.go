@@ -10,6 +10,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // Cluster is an assessment of everything that was observed in a cluster, with a label that no other one has.
@@ -107,6 +108,20 @@ func (x *side) ofPool(p *facts.Pool) []*Network {
 		}
 		found = networksOf(assigning)
 		x.ofPools[p] = found
+	}
+	return found
+}
+
+// ofEntry are the networks of an allocation: those of its pool. None is known if its pod has none of their definitions:
+// the pool was that of another one when the pod started.
+func (x *side) ofEntry(it *judge.Item) []*Network {
+	found, pod := x.ofPool(it.IndexedPool()), x.Facts().Owner(it.Owner())
+	if pod == nil || len(pod.Networks()) == 0 {
+		return found
+	}
+	isOfPod := func(name string) bool { return slices.Contains(pod.Networks(), name) }
+	if !slices.ContainsFunc(found, func(n *Network) bool { return slices.ContainsFunc(n.Definitions, isOfPod) }) {
+		return nil
 	}
 	return found
 }

@@ -13,8 +13,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 )
 
-// Overlap is a range of today's definitions that shares addresses with one of the proposal and has another pool. One of
-// the two does not use overlapping ranges: its ADDs do not look at what those of the other have assigned.
+// Overlap is a range that shares addresses with one of the proposal and has another pool: of today's definitions, or of
+// the proposal, too. ADDs in one of them do not look at what those in the other have assigned, or not at what the same
+// pod has.
 type Overlap struct {
 	Range       *Range
 	Definitions []string
@@ -26,13 +27,13 @@ type Overlap struct {
 // overlaps finds the definitions that a proposal does not replace, of the same networks, and whose ADDs and those of
 // the proposal would assign the same addresses.
 func overlaps(j *findings.Assessment, p *Proposal, ranges []*Range) (found []Overlap) {
-	at := map[string]int{}
+	at, beside := map[string]int{}, besideOf(j, p)
 	for name, nad := range j.Observation.NADs.Or(nil) {
 		if nad == nil || nad.Problem != "" || slices.Contains(p.Definitions, name.String()) {
 			continue
 		}
 		for _, n := range nad.Networks {
-			for _, o := range overlapsOf(j.Facts().Namespace(), n, ranges) {
+			for _, o := range overlapsOf(j.Facts().Namespace(), n, ranges, beside[name.String()]) {
 				key := fmt.Sprint(o.Range.Prefix, o.Range.Network.Name, o.Pool, o.Why)
 				i, isKnown := at[key]
 				if !isKnown {
@@ -52,8 +53,47 @@ func overlaps(j *findings.Assessment, p *Proposal, ranges []*Range) (found []Ove
 	return found
 }
 
-// overlapsOf are the overlaps of the ranges of a proposal with those of a network of another definition.
-func overlapsOf(namespace string, n ippool.Network, ranges []*Range) (found []Overlap) {
+// ownOverlaps finds the ranges of the proposal that share addresses. An ADD skips what other pods have reserved, and
+// not what its own pod has (whereabouts v0.9.4, pkg/storage/kubernetes/ipam.go, IPManagementKubernetesUpdate).
+func (c *Check) ownOverlaps() (found []Overlap) {
+	for i, a := range c.Ranges {
+		for _, b := range c.Ranges[:i] {
+			if a.Network.Name != b.Network.Name || a.Prefix == b.Prefix {
+				continue
+			}
+			shared := without(a.Usable, without(a.Usable, b.Usable))
+			why := whyUnseen(b.Network.Overlapping, a.Network.Overlapping)
+			if why == "" {
+				why = "both are ranges of the new definition, and a pod may get the same address from each: its own " +
+					"reservation does not keep it from the other one"
+			}
+			if len(shared.Ranges()) > 0 {
+				found = append(found, Overlap{Range: a, Definitions: c.Definitions, Pool: cmp.Or(b.Pool, b.Prefix.String()),
+					Shared: shared, Why: why})
+			}
+		}
+	}
+	return found
+}
+
+// besideOf are the definitions whose networks a pod has together with one that the proposal replaces.
+func besideOf(j *findings.Assessment, p *Proposal) map[string]bool {
+	found := map[string]bool{}
+	for _, pod := range j.Observation.Pods {
+		names := pod.Networks()
+		if !slices.ContainsFunc(names, func(name string) bool { return slices.Contains(p.Definitions, name) }) {
+			continue
+		}
+		for _, name := range names {
+			found[name] = true
+		}
+	}
+	return found
+}
+
+// overlapsOf are the overlaps of the ranges of a proposal with those of a network of another definition. isBeside says
+// that a pod has both networks.
+func overlapsOf(namespace string, n ippool.Network, ranges []*Range, isBeside bool) (found []Overlap) {
 	if n.Refused != "" {
 		return nil
 	}
@@ -63,8 +103,13 @@ func overlapsOf(namespace string, n ippool.Network, ranges []*Range) (found []Ov
 		}
 		pool, usable := assigned(namespace, n, prefix)
 		for _, r := range ranges {
-			isSame := r.Network.Name != n.Name || r.Prefix == prefix && r.Network.Slices == n.Slices
+			isSame := r.Network.Name != n.Name || r.Prefix == prefix && r.Network.Slices == n.Slices &&
+				r.Network.SlicePool == n.SlicePool
 			why := whyUnseen(r.Network.Overlapping, n.Overlapping)
+			if why == "" && isBeside {
+				why = "a pod that has both networks may get the same address on each: its own reservation does not keep it " +
+					"from its other ADD"
+			}
 			if isSame || why == "" {
 				continue
 			}

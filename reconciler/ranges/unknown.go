@@ -11,11 +11,14 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
 // unknown returns a sentence for each thing because of which more addresses may be in use, or be assigned, than are
-// seen. Pods whose addresses are unread count if a definition of theirs may lead into what is asked about.
-func (x *holders) unknown(mayLeadIntoAsked func(*ippool.NAD) bool) (found []string) {
+// seen. Pods and sandboxes whose addresses are unread count if one of their definitions or ranges may lead into what is
+// asked about.
+func (x *holders) unknown(mayLeadIntoAsked func(*ippool.NAD) bool, isAsked func(facts.NetworkRange) bool,
+) (found []string) {
 	add := func(text string, names []string) {
 		if len(names) > 0 {
 			found = append(found, text+facts.AtMost(facts.SortedUnique(names), 5))
@@ -27,6 +30,10 @@ func (x *holders) unknown(mayLeadIntoAsked func(*ippool.NAD) bool) (found []stri
 			slices.Contains(kinds, findings.GuestAddressFinding) {
 			found = append(found, fmt.Sprintf("%s cannot be read (%s)", s.Name, s.Unknown))
 		}
+	}
+	if o := x.j.Observation; o.HasMachines() && !o.Guests.IsKnown() {
+		found = append(found, fmt.Sprintf("virtual machines run, and VirtualMachineInstances cannot be read (%s): their "+
+			"guests may have more addresses", o.Guests.Why()))
 	}
 	var unreadable, onNodes []string
 	for name, nad := range x.j.Observation.NADs.Or(map[types.NamespacedName]*ippool.NAD{}) {
@@ -55,47 +62,80 @@ func (x *holders) unknown(mayLeadIntoAsked func(*ippool.NAD) bool) (found []stri
 	if !x.j.WithoutAgents {
 		add("these nodes have no fresh SandboxReport, so their sandboxes may carry more: ", silent)
 	}
-	var pods []string
+	var pods, sandboxes []string
 	for _, u := range x.f.UnreadPods() {
 		if u.IsAny || u.NAD == nil || mayLeadIntoAsked(u.NAD) {
 			pods = append(pods, u.Pod.String()+" ("+u.Why+")")
 		}
 	}
+	for _, p := range x.j.Observation.Pods { // UnreadPods leaves out networks without a definition
+		if x.f.IsUnread(p) && slices.ContainsFunc(p.Networks(), x.isUndefined) {
+			pods = append(pods, p.String()+" (a definition that it names does not exist)")
+		}
+	}
 	add("the addresses of these pods are unknown: ", pods)
+	for _, u := range x.f.UnreadSandboxes() {
+		isNAD := slices.ContainsFunc(u.NADs, mayLeadIntoAsked)
+		if !x.f.IsObsolete(u.Report) && (u.IsAny || isNAD || slices.ContainsFunc(u.Ranges, isAsked)) {
+			sandboxes = append(sandboxes, fmt.Sprintf("%s of %s on %s", u.ID, u.Pod(), u.Report.Name))
+		}
+	}
+	add("no CNI cache file lists the addresses of these sandboxes: ", sandboxes)
 	return append(found, x.unexported()...)
 }
 
-// mayLeadIntoAsked reports whether a pod of a definition may carry an address that is asked about: of the proposal, or
-// of the pools of today.
+// isUndefined reports whether the definitions are known and none has the name.
+func (x *holders) isUndefined(name string) bool {
+	namespace, short, _ := strings.Cut(name, "/")
+	nads, known := x.j.Observation.NADs.Get()
+	return known && nads[types.NamespacedName{Namespace: namespace, Name: short}] == nil
+}
+
+// mayLeadIntoAsked reports whether a pod of a definition may carry an address that is asked about: the proposal
+// replaces it, or it has a range that is asked about.
 func (x *asked) mayLeadIntoAsked(nad *ippool.NAD) bool {
-	if x.isReplaced(nad) {
-		return true
-	}
-	var asked []netip.Prefix
-	for _, n := range x.p.Networks {
-		asked = append(asked, n.Ranges...)
-	}
-	for _, p := range x.p.Pools {
-		asked = append(asked, p.Range.Prefix())
-	}
-	return slices.ContainsFunc(nad.Networks, func(n ippool.Network) bool {
-		return x.networks[n.Name] && slices.ContainsFunc(n.Ranges, func(r netip.Prefix) bool {
-			return slices.ContainsFunc(asked, r.Overlaps)
+	return x.isReplaced(nad) || slices.ContainsFunc(nad.Networks, func(n ippool.Network) bool {
+		return slices.ContainsFunc(n.Ranges, func(r netip.Prefix) bool {
+			return x.isAskedRange(facts.NetworkRange{Network: n.Name, Prefix: r})
 		})
 	})
 }
 
+// isAskedRange reports whether a range has addresses that are asked about: of the proposal, or of the pools of today.
+// One that cannot be read may have any.
+func (x *asked) isAskedRange(r facts.NetworkRange) bool {
+	if !x.networks[r.Network] || !r.Prefix.IsValid() {
+		return x.networks[r.Network]
+	}
+	return slices.ContainsFunc(x.p.Networks, func(n ippool.Network) bool {
+		return slices.ContainsFunc(n.Ranges, r.Prefix.Overlaps)
+	}) || slices.ContainsFunc(x.p.Pools, func(p *usage.Pool) bool { return r.Prefix.Overlaps(p.Range.Prefix()) })
+}
+
 // unknown returns a sentence for each thing because of which a cluster may have more than is seen.
 func (x *side) unknown() (found []string) {
-	found = x.holders.unknown(func(*ippool.NAD) bool { return true })
+	found = x.holders.unknown(func(*ippool.NAD) bool { return true }, func(facts.NetworkRange) bool { return true })
 	if x.WithoutAgents {
 		found = append(found, "there are no SandboxReports, so what sandboxes without a pod carry cannot be seen: add "+
 			"them and their Leases to the snapshot, if node agents run")
+	} else if names := x.withoutAgent(); len(names) > 0 {
+		found = append(found, "these nodes have no agent, so what sandboxes without a pod carry there cannot be seen: "+
+			facts.AtMost(names, 5))
 	}
 	for i := range found {
 		found[i] = x.Label + ": " + strings.TrimSuffix(found[i], ".")
 	}
 	return found
+}
+
+// withoutAgent are the nodes of a cluster with agents that need none, as --agent-nodes says, and have no report.
+func (x *side) withoutAgent() (names []string) {
+	for name := range x.Observation.Nodes.Or(nil) {
+		if _, hasState := x.Nodes[name]; !hasState {
+			names = append(names, name)
+		}
+	}
+	return facts.SortedUnique(names)
 }
 
 // unexported returns a sentence for each thing that an observation may lack although none of its lists says so.
@@ -107,8 +147,8 @@ func (x *holders) unexported() (found []string) {
 		found = append(found, "there are no pods, so what they carry cannot be seen: export them, or use --pods-complete if "+
 			"the cluster has none")
 	case len(lacking) > 0:
-		found = append(found, "these namespaces have allocations and no pods, so what their pods carry cannot be seen: "+
-			"export them, or use --pods-complete if they have none: "+facts.AtMost(lacking, 5))
+		found = append(found, "these namespaces have allocations or reservations and no pods, so what their pods carry "+
+			"cannot be seen: export them, or use --pods-complete if they have none: "+facts.AtMost(lacking, 5))
 	}
 	if o.Cut != "" {
 		found = append(found, fmt.Sprintf("sysdump wrote %s, but the archive's manifest.json is missing, so other files may "+

@@ -126,4 +126,13 @@ func TestNotes_NamespaceWithoutPods(t *testing.T) {
 	if !slices.Equal(o.LackingPods, []string{"blue"}) {
 		t.Errorf("it lacks the pods of %q", o.LackingPods)
 	}
+	o = observe(t, open(t, folder(t, map[string]string{"a.yaml": podCopy("9", "10.0.0.5", "Running"),
+		"pool.yaml": strings.Replace(onePool, "default/b", "blue/b", 1), "reservation.yaml": `
+apiVersion: whereabouts.cni.cncf.io/v1alpha1
+kind: OverlappingRangeIPReservation
+metadata: {name: 10.0.0.9, namespace: kube-system}
+spec: {podref: red/db-0}`})))
+	if !slices.Equal(o.LackingPods, []string{"blue", "red"}) {
+		t.Errorf("with a reservation it lacks the pods of %q", o.LackingPods)
+	}
 }

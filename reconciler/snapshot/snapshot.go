@@ -241,7 +241,7 @@ const namesShown = 5
 // exported. An empty List without a kind of its own is of the kind that its file or folder is named after.
 func (s *Snapshot) has(kind string) bool { return s.seen[kind] }
 
-// withoutPods warns of namespaces that have allocations and no pods: they may not have been exported.
+// withoutPods warns of namespaces that have allocations or reservations and no pods: they may not have been exported.
 func (s *Snapshot) withoutPods(warn func(format string, args ...any)) {
 	if len(s.observed.Pods) == 0 {
 		return // the snapshot has no pods at all, which is checked elsewhere
@@ -250,16 +250,22 @@ func (s *Snapshot) withoutPods(warn func(format string, args ...any)) {
 	for name := range s.observed.Pods {
 		has[name.Namespace] = true
 	}
+	note := func(namespace string) {
+		if !has[namespace] {
+			count[namespace]++
+		}
+	}
 	for _, p := range s.pools {
 		for i := range p.Allocations {
-			if namespace := p.Allocations[i].Owner.Namespace; !has[namespace] {
-				count[namespace]++
-			}
+			note(p.Allocations[i].Owner.Namespace)
 		}
+	}
+	for _, r := range s.observed.Reservations.Or(nil) {
+		note(r.Owner.Namespace)
 	}
 	s.observed.LackingPods = slices.Sorted(maps.Keys(count))
 	for _, namespace := range s.observed.LackingPods {
-		warn("the snapshot contains no pods of namespace %s, but %d allocations belong to it. "+
+		warn("the snapshot contains no pods of namespace %s, but %d allocations and reservations belong to it. "+
 			"If that namespace was not exported, these verdicts are wrong: export it, too", namespace, count[namespace])
 	}
 }

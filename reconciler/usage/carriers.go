@@ -74,6 +74,7 @@ func admits(p *Pool, network string) bool {
 type carriers struct {
 	o       *facts.Observation
 	isAsked func(netip.Addr) bool
+	hasNone func(*podstate.Pod) bool
 	found   map[netip.Addr][]Carrier
 	guests  map[guestAt]bool // whose pod has the address
 }
@@ -85,9 +86,12 @@ type guestAt struct {
 
 // CarriersOf returns what has each of the addresses that are asked about: Nodes, then the others by kind and name. A
 // pod on its host's network is listed as the Node, and a guest as the pod that it runs in if that one has the address,
-// too.
-func CarriersOf(o *facts.Observation, isAsked func(netip.Addr) bool) map[netip.Addr][]Carrier {
-	c := &carriers{o: o, isAsked: isAsked, found: map[netip.Addr][]Carrier{}, guests: map[guestAt]bool{}}
+// too. A pod for which hasNone is true has none of the interfaces that its network-status names; nil is for none.
+func CarriersOf(o *facts.Observation, isAsked func(netip.Addr) bool,
+	hasNone func(*podstate.Pod) bool,
+) map[netip.Addr][]Carrier {
+	c := &carriers{o: o, isAsked: isAsked, hasNone: hasNone, found: map[netip.Addr][]Carrier{},
+		guests: map[guestAt]bool{}}
 	for _, n := range o.Nodes.Or(nil) {
 		for _, addr := range n.Addresses {
 			c.add(addr, Carrier{Kind: NodeCarrier, Name: n.Name, Node: n.Name})
@@ -131,11 +135,14 @@ func (c *carriers) add(addr netip.Addr, carrier Carrier) {
 func (c *carriers) addPod(p *podstate.Pod) {
 	has := Carrier{Kind: PodCarrier, Name: p.String(), Node: p.Node}
 	isNamed := map[netip.Addr]bool{}
+	isGone := c.hasNone != nil && len(p.Interfaces) > 0 && c.hasNone(p)
 	for _, i := range p.Interfaces {
 		on := has
 		on.Definition, on.Network, on.Interface = whereaboutsOf(c.o, &i), i.Network, i.Name
 		for _, addr := range i.Addresses {
-			isNamed[addr] = true
+			if isNamed[addr] = true; isGone && on.Definition != nil {
+				continue
+			}
 			c.add(addr, on)
 			if p.Machine != nil && c.isAsked(addr) {
 				c.guests[guestAt{p.Machine.UID, addr}] = true

@@ -24,7 +24,7 @@ type PoolCheck struct {
 	Ranges []NewRange `json:"ranges"`
 	// Twice are the addresses that somebody has and that the next ADDs would assign a second time.
 	Twice []TwiceAddress `json:"twice"`
-	// Overlaps are today's definitions that assign the same addresses from other pools.
+	// Overlaps are ranges that assign the same addresses from other pools: of today's definitions, or of the new one.
 	Overlaps []RangeOverlap `json:"overlaps"`
 	// Outside are the allocations of the pools whose address no range assigns, or is uncertain.
 	Outside []AllocationRow `json:"outside"`
@@ -73,12 +73,13 @@ type TwiceAddress struct {
 	IP string `json:"ip"`
 	// By are the pods, guests (vmi/NAMESPACE/NAME) and Nodes (node/NAME) that have it.
 	By []string `json:"by"`
-	// Next is which one of the next ADDs assigns it, counted from 1, if no address is released; null for node slices.
+	// Next is which one of the next ADDs assigns it, counted from 1, if no address is released. It is null for node
+	// slices, for what only ADDs of one pod assign, and for what ADDs assign once a stale allocation is released.
 	Next *Count `json:"next"`
 	Why  string `json:"why"`
 }
 
-// RangeOverlap is a range of other definitions with the same addresses.
+// RangeOverlap is a range with the same addresses, and its definitions.
 type RangeOverlap struct {
 	Definitions []string `json:"definitions"`
 	Pool        string   `json:"pool"`

@@ -29,7 +29,7 @@ func addresses(j *findings.Assessment, pools *usage.Pools, asked []netip.Addr) (
 	for _, addr := range asked {
 		isAsked[addr] = true
 	}
-	carriers := usage.CarriersOf(j.Observation, func(addr netip.Addr) bool { return isAsked[addr] })
+	carriers := usage.CarriersOf(j.Observation, func(addr netip.Addr) bool { return isAsked[addr] }, nil)
 	for _, addr := range asked {
 		outside := true
 		for _, p := range pools.All {

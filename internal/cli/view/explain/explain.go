@@ -82,7 +82,7 @@ func NewReport(q Question) *view.ExplainReport {
 	}
 	if s := q.Subject; s.Kind == Address {
 		isAsked := func(addr netip.Addr) bool { return addr == s.Address }
-		for _, c := range usage.CarriersOf(a.Observation, isAsked)[s.Address] {
+		for _, c := range usage.CarriersOf(a.Observation, isAsked, nil)[s.Address] {
 			if len(d.Carriers) < maxCarriers && !a.denies(c, s.Address) {
 				d.Carriers = append(d.Carriers, view.Carrier{Kind: c.Kind, Name: c.Name, Node: c.Node, Network: c.Network,
 					Interface: c.Interface})
