@@ -174,6 +174,7 @@ func TestPools_NewRange(t *testing.T) {
 		s.redefine(t, changed)
 		s.waits(t, "four", changed)
 		first.del(t)
+		first.forceDelete(t)
 		equal(t, "the next address", s.up(t, "worker-1", "five", changed).ips, []string{"10.7.0.1"})
 	})
 
