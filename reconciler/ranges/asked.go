@@ -11,6 +11,7 @@ import (
 	"go4.org/netipx"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -115,10 +116,10 @@ func (x *asked) isReplaced(nad *ippool.NAD) bool {
 	return slices.Contains(x.p.Definitions, nad.String())
 }
 
-// reserved are the podrefs of the reservations because of which ADDs of a network skip an address: they are not being
+// reserved are the reservations because of which ADDs of a network skip an address: they are not being
 // deleted, and are not stale. What will be released soon protects nothing.
-func (x *asked) reserved(n ippool.Network) map[netip.Addr]string {
-	all := map[netip.Addr]string{}
+func (x *asked) reserved(n ippool.Network) map[netip.Addr]*ippool.Reservation {
+	all := map[netip.Addr]*ippool.Reservation{}
 	if !n.Overlapping {
 		return all
 	}
@@ -126,7 +127,7 @@ func (x *asked) reserved(n ippool.Network) map[netip.Addr]string {
 		r := it.Reservation
 		addr, ok := ippool.ReservedAddress(r.Name, n.Name)
 		if ok && r.Namespace == x.namespace && !r.Deleting && it.Verdict != judge.Stale {
-			all[addr] = r.PodRef
+			all[addr] = r
 		}
 	}
 	return all
@@ -155,19 +156,55 @@ func (x *asked) recordedIn(pools map[string]bool) (all, leaving *netipx.IPSet) {
 // atClosed is who has an address that an entry or a reservation keeps from ADDs in a range, but not for long, or not
 // from the ADD of another pod. by is who has it.
 func (x *asked) atClosed(addr netip.Addr, r *Range, by []string) (has []string, why string) {
-	owner, isReserved := r.protected[addr]
+	reservation := r.protected[addr]
 	switch {
-	case isReserved && !r.recorded.Contains(addr):
-		isOwn := func(who string) bool { // a phantom's podref has its UID; a guest may be the owner's
-			return who == owner || strings.HasPrefix(who, owner+"_") || strings.HasPrefix(who, "vmi/")
+	case reservation != nil && !r.recorded.Contains(addr):
+		if others := x.besideOwner(addr, reservation); len(others) > 0 {
+			return others, fmt.Sprintf("its reservation is that of %s, whose ADDs assign it", reservation.PodRef)
 		}
-		if others := slices.DeleteFunc(slices.Clone(by), isOwn); len(others) > 0 {
-			return others, fmt.Sprintf("its reservation is that of %s, whose ADDs assign it", owner)
-		}
-	case !isReserved && r.leaving.Contains(addr):
+	case reservation == nil && r.leaving.Contains(addr):
 		return by, "the allocation in the pool is stale, and ADDs assign it once that is released"
 	}
 	return nil, ""
+}
+
+// besideOwner is who has an address that only ADDs of its reservation's owner assign. It is nobody if the owner has it
+// already, also as a phantom, if no pod can have the podref, and if an IPAMClaim keeps the address. The owner's guest
+// counts as the owner.
+func (x *asked) besideOwner(addr netip.Addr, r *ippool.Reservation) (others []string) {
+	if r.Owner.Name == "" || r.Claim != nil {
+		return nil
+	}
+	owner, hasIt := r.Owner.Namespace+"/"+r.Owner.Name, false
+	note := func(pod, text string) {
+		hasIt = hasIt || pod == owner
+		others = append(others, text)
+	}
+	for _, it := range x.entries[addr] {
+		note(it.PodRef(), it.PodRef())
+	}
+	for _, b := range x.sandboxes[addr] {
+		note(b.Pod(), b.Pod())
+	}
+	for _, c := range x.carriers[addr] {
+		switch {
+		case c.Kind == usage.PodCarrier:
+			note(c.Name, c.String())
+		case c.Kind != usage.GuestCarrier || !x.isGuestOf(c.Name, r.Owner):
+			note("", c.String())
+		}
+	}
+	if hasIt {
+		return nil
+	}
+	return facts.SortedUnique(others)
+}
+
+// isGuestOf reports whether a guest runs in a pod.
+func (x *asked) isGuestOf(guest string, owner ippool.PodRef) bool {
+	pod := x.f.Pod(owner.Namespace, owner.Name)
+	return pod != nil && pod.Machine != nil && slices.ContainsFunc(x.j.Observation.Guests.Or(nil),
+		func(g *podstate.Guest) bool { return g.String() == guest && g.UID == pod.Machine.UID })
 }
 
 // keepsSlices reports whether a network is cut into the same slices as today. Another one is cut anew, and which node

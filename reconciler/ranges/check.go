@@ -49,10 +49,10 @@ type Range struct {
 	// Skipped is how many reserved addresses an ADD tries before the first free one, see usage.MostSkipped.
 	Skipped *big.Int
 
-	open      *netipx.IPSet         // what ADDs assign, whether somebody has it or not
-	recorded  *netipx.IPSet         // in the pools of the range
-	leaving   *netipx.IPSet         // recorded there by stale allocations alone
-	protected map[netip.Addr]string // the podrefs of the reservations
+	open      *netipx.IPSet // what ADDs assign, whether somebody has it or not
+	recorded  *netipx.IPSet // in the pools of the range
+	leaving   *netipx.IPSet // recorded there by stale allocations alone
+	protected map[netip.Addr]*ippool.Reservation
 }
 
 // Twice is an address that somebody has and that an ADD would assign.

@@ -92,6 +92,48 @@ func TestCheck_NotSafe(t *testing.T) {
 	}
 }
 
+// The range grows, and one of several that have an address has its reservation. An ADD skips what another podref has
+// reserved, and nothing else.
+func TestCheck_Reserved(t *testing.T) {
+	of := func(podref string) Part { return Reservation("10.0.0.5", podref, LongAgo) }
+	entry := func(podref string) Part {
+		return Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", podref, "box-5", "net1"))
+	}
+	vm := func(name, migration, addr string, with ...Part) Part {
+		return All(append(with, GuestOf("vmi-1", "10.0.0.5"), Pod(name, Launcher("vmi-1", migration), Carrying(addr),
+			UID("uid-"+name)))...)
+	}
+	const lost = ": its reservation is that of default/web-0, whose ADDs assign it"
+	for _, c := range []struct {
+		says, want string
+		parts      []Part
+	}{
+		{"a phantom that was recorded", "", []Part{entry("default/web-0_uid-0"), of("default/web-0_uid-0"), ReportingWorker(
+			Sandbox("box-9", OtherUID, WithAddress("10.0.0.5", "")))}},
+		{"a pod on another network, and the owner", "", []Part{Pool("10.0.0.0-24", "10.0.0.0/24", UsualAllocation),
+			UsualPod(Carrying("10.0.0.5")), of("default/web-0"),
+			NAD("hl", `{"type":"bridge","ipam":{"type":"host-local","subnet":"10.0.0.0/24"}}`),
+			Pod("x", UID("uid-x"), CarryingOn("default/hl", "net1", "10.0.0.5"))}},
+		{"a pod of a namespace that is called vmi", "10.0.0.5 by vmi/db-0" + lost, []Part{entry("vmi/db-0"),
+			Pod("db-0", InNamespace("vmi"), Carrying("10.0.0.5")), UsualPod(UID("uid-7")), of("default/web-0")}},
+		{"the source of a migration", "", []Part{entry("default/vm-b"), of("default/vm-b"), vm("vm-a", "", "10.0.0.5"),
+			vm("vm-b", "m", "10.0.0.5")}},
+		{"the owner's guest", "", []Part{Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("6", "default/vm-a", "box-6", "net1")),
+			of("default/vm-a"), vm("vm-a", "", "10.0.0.6", Reservation("10.0.0.6", "default/vm-a", LongAgo))}},
+		{"somebody's guest", "10.0.0.5 by vmi/default/vm" + lost, []Part{
+			Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("6", "default/vm-a", "box-6", "net1")), of("default/web-0"),
+			UsualPod(), vm("vm-a", "", "10.0.0.6", Reservation("10.0.0.6", "default/vm-a", LongAgo))}},
+		{"a machine that an IPAMClaim follows", "", []Part{entry("default/vm-b"), vm("vm-b", "", "10.0.0.5"),
+			IPAMClaim("vm.net1", "10.0.0.5/24"), RawReservation("10.0.0.5", LongAgo, map[string]any{
+				"podref": "default/vm-a", "ifname": "net1", "ipamclaimref": "default/vm.net1"})}},
+	} {
+		parts := append(c.parts, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), Pod("bystander"))
+		if _, found := checked(t, ranges.Bounds{Range: "10.0.0.0/23"}, parts...); told(found) != c.want {
+			t.Errorf("%s: got\n%s\nwant\n%s", c.says, told(found), c.want)
+		}
+	}
+}
+
 // A definition from a file, and something that its ADDs do not see.
 func TestCheck_NotSafeDefinitions(t *testing.T) {
 	cut := `"node_slice_size":"/28"`
