@@ -20,13 +20,21 @@ if (given) {
   window.history.replaceState(null, "", location.pathname + (given[2] || ""));
 }
 
-// ask asks for the answer to a question, as text. Behind a Service another replica may have it.
+// ask asks for the answer to a question, as text. Behind a Service another replica may have it. Without an answer, as
+// after a change of this machine's network, it asks again each second.
 export async function ask(question, subject = "", fields = {}, attempts = 6) {
-  const query = new URLSearchParams({ ...fields, subject });
-  const answer = await fetch(`data/${question}?${query}`, { headers: authorization() });
-  if (answer.status === 401 || answer.status === 403) throw new Refused(await answer.text());
-  const text = await answer.text();
-  if (answer.status === 503 && attempts > 1) return ask(question, subject, fields, attempts - 1);
+  const query = new URLSearchParams({ ...fields, subject }), again = () => ask(question, subject, fields, attempts - 1);
+  let answer, text;
+  try {
+    answer = await fetch(`data/${question}?${query}`, { headers: authorization() });
+    text = await answer.text();
+  } catch (error) {
+    if (attempts === 1) throw new Error(`The server does not answer: ${error.message}`);
+    await new Promise((done) => setTimeout(done, 1000));
+    return again();
+  }
+  if (answer.status === 401 || answer.status === 403) throw new Refused(text);
+  if (answer.status === 503 && attempts > 1) return again();
   if (!answer.ok) throw new Error(JSON.parse(text).error);
   return text;
 }
