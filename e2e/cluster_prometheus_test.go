@@ -42,14 +42,17 @@ var sequels = map[string]sequel{
 	"nodes": {holds: []string{"IPReconcileNoFreshReport"}},
 	"boots": {holds: []string{"IPReconcileNoFreshReport"}},
 	// Agents report soon, and what the pools lack is repaired.
-	"TestRestore_LostPodKeepsItsAddress": {fires: []string{"IPReconcileEtcdRestored"},
-		holds: []string{"IPReconcileRestorePending", "IPReconcileAddressUnrecorded", "IPReconcileNoFreshReport"}},
+	"TestRestore_LostPodKeepsItsAddress": {fires: []string{"IPReconcileEtcdRestored"}, holds: afterRestores},
 	// The agent of one node is down, and its addresses are assigned again.
 	"TestRestore_AgentDownEndangersItsNodeOnly": {
 		fires: []string{"IPReconcileEtcdRestored", "IPReconcileFenceTimedOut"},
-		holds: []string{"IPReconcileRestorePending", "IPReconcileAddressUnrecorded", "IPReconcileNoFreshReport",
-			"IPReconcileAddressInConflict"}},
+		holds: append([]string{"IPReconcileAddressInConflict"}, afterRestores...)},
 }
+
+// afterRestores are alerts whose expression holds for some minutes after a restore. An API server that has just started
+// denies everything for a moment, since it does not have the roles yet.
+var afterRestores = []string{"IPReconcileRestorePending", "IPReconcileAddressUnrecorded", "IPReconcileNoFreshReport",
+	"IPReconcileWritesDenied"}
 
 // anywhere are alerts whose expression holds for a while in any cluster: until a replica leads, until an agent has
 // inspected its node, and when a pool gets its first pods, at which pace it would be full within a day.

@@ -25,27 +25,33 @@ func (r *Reconciler) readReleases(ctx context.Context, now time.Time) error {
 	return r.updateWindow(ctx, now, true, func(w plan.Window) plan.Window { return w })
 }
 
-// updateWindow changes the window in the BreakerStore, or that of this process where RBAC forbids the store. With isDry
-// it writes nothing.
+// updateWindow changes the window in the BreakerStore. Where RBAC forbids the store, a dry run, and a process whose
+// operator accepts that (WithoutRestoreStore), count the releases of this process. An API server that has just started
+// forbids for a moment what it grants then, so each call asks again. With isDry it writes nothing.
 func (r *Reconciler) updateWindow(
 	ctx context.Context, now time.Time, isDry bool, change func(plan.Window) plan.Window,
 ) error {
-	process := r.Process
-	if r.BreakerStore != nil && !process.isStoreForbidden {
+	process, wasForbidden := r.Process, r.Process.isStoreForbidden
+	if r.BreakerStore != nil {
+		var next plan.Window
 		err := r.BreakerStore.Update(ctx, func(kept string) (string, error) {
 			w, err := plan.ReadWindow(kept, now)
 			if err != nil {
 				return "", err
 			}
-			if process.releases = change(w); isDry {
+			if next = change(w); isDry {
 				return kept, nil
 			}
-			return process.releases.Text()
+			return next.Text()
 		})
-		if !errors.Is(err, apply.ErrForbidden) {
+		process.isStoreForbidden = errors.Is(err, apply.ErrForbidden)
+		switch {
+		case err == nil:
+			process.releases = next
+			return nil
+		case !process.isStoreForbidden || !isDry && !r.WithoutRestoreStore:
 			return err
-		}
-		if process.isStoreForbidden = true; !isDry || r.Options.DryRun { // a view logs nothing
+		case !wasForbidden && (!isDry || r.Options.DryRun): // a view logs nothing
 			r.Log.Warn("The breaker counts only the releases of this process: forbidden", "error", err)
 		}
 	}
@@ -68,6 +74,9 @@ func (r *Reconciler) countInWindow(ctx context.Context, j *findings.Assessment, 
 		return next
 	})
 	if err != nil {
+		if errors.Is(err, apply.ErrForbidden) {
+			err = fmt.Errorf("%w%s", err, leaseGrants)
+		}
 		gate = plan.Gate{Why: plan.WriteFailed,
 			Detail: fmt.Sprintf("cannot count releases for the breaker, so nothing unconfirmed is released: %v", err)}
 	}

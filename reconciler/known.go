@@ -46,7 +46,7 @@ func (k Known) After(j *judge.Judgement) Known { return Known{k.Next(j), k.Settl
 type Process struct {
 	Known            Known
 	releases         plan.Window          // what the breaker counted last
-	isStoreForbidden bool                 // RBAC forbids the BreakerStore
+	isStoreForbidden bool                 // the last use of the BreakerStore was forbidden
 	repairs          map[string]time.Time // when each waiting finding was found first, by plan.RepairKey
 	repairCounts     plan.RepairCounts
 	pauses           map[string]string // the pauses of the last pass in words, by pool

@@ -11,6 +11,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
 
+// leaseGrants ends the error of a StateStore that RBAC forbids.
+const leaseGrants = "; grant get, create and update on leases, or use --without-lease"
+
 // loadRestore reads what other processes know of restores, in each full pass and before the second check of a cache
 // pass. Nothing is released while it cannot be read.
 func (r *Reconciler) loadRestore(ctx context.Context, s restore.State, o *facts.Observation) restore.State {
@@ -34,7 +37,7 @@ func (r *Reconciler) loadRestore(ctx context.Context, s restore.State, o *facts.
 	}
 	o.Warnings = append(o.Warnings, fmt.Sprintf("cannot read the etcd restore state, so nothing is released: %v", err))
 	if errors.Is(err, apply.ErrForbidden) {
-		err = fmt.Errorf("%w; grant get, create and update on leases, or use --without-lease", err)
+		err = fmt.Errorf("%w%s", err, leaseGrants)
 	}
 	return next.Unread(err)
 }

@@ -44,6 +44,8 @@ func faults() []fault {
 		}},
 		{"500", false, refuse(http.StatusInternalServerError, metav1.StatusReasonInternalError)},
 		{"503", false, refuse(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)},
+		// An API server that has just started denies everything, until it has the roles.
+		{"403", false, refuse(http.StatusForbidden, metav1.StatusReasonForbidden)},
 		{"409", true, refuse(http.StatusConflict, metav1.StatusReasonConflict)},
 		{"late", false, func(s *Simulation, w *call) { s.postpone(w, s.between(10*time.Millisecond, 3*time.Second)) }},
 		{"answered late", false, func(s *Simulation, w *call) {

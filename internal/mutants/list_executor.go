@@ -176,7 +176,9 @@ func executor() []Mutant {
 			Decl: "executor.deniedOrConflict", Tests: "TestRelease_StepsAndFaults",
 			Old: `if known && before == p.ResourceVersion {`, New: `if known && before == "" {`},
 		{Fault: "A record of the history whose write failed is lost", Decl: "Trail.write", Tests: "TestTrail_TriesAgain",
-			Old: `isLast || isForbidden ||`, New: `true ||`},
+			Old: `isLast || givesUp ||`, New: `true ||`},
+		{Fault: "A record that a starting API server forbids is lost", Decl: "Trail.write", Tests: "TestTrail_TriesAgain",
+			Old: `now.Sub(t.forbiddenSince) >= settles`, New: `true`},
 		{Fault: "A record whose write was not answered is written twice", Decl: "Ring.appendSome",
 			Tests: "TestTrail_TriesAgain", Old: `n > 0 {`, New: `false {`},
 	}

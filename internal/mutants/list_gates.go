@@ -25,6 +25,17 @@ func gates() []Mutant {
 			Old:   `text := s.Pauses(j); text != "" {`, New: `text := s.Pauses(j); text == "-" {`},
 		{Fault: "The breaker is not asked", Decl: "Make", Tests: "TestBreaker",
 			Old: `why != "" {`, New: `why == "-" {`},
+		{Fault: "After one denial the breaker counts the releases of one process for ever", Decl: "Reconciler.updateWindow",
+			Tests: "TestBreaker_Store",
+			Old:   `if r.BreakerStore != nil {`, New: `if r.BreakerStore != nil && !wasForbidden {`},
+		{Fault: "A process counts alone without its operator's consent", Decl: "Reconciler.updateWindow",
+			Tests: "TestBreaker_Store",
+			Old:   `!isDry && !r.WithoutRestoreStore`, New: `false`},
+		{Fault: "A restore that a starting API server forbids to share is shared by nobody", Decl: "Source.share",
+			Tests: "TestRun_SharesARestore",
+			Old: `if err != nil {
+		return false, err`, New: `if err != nil {
+		return true, err`},
 		{Fault: "An empty list of pods is believed", Decl: "Observation.PodsMissing",
 			Tests: "TestCheck_EmptyListOfPods",
 			Old:   `if !isAllocated || len(o.Pods) > 0 || o.PodsComplete {`, New: `if isAllocated || true {`},

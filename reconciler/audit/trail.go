@@ -14,15 +14,16 @@ import (
 )
 
 const (
-	maxQueue     = 8 * perObject   // how many records wait for a write
-	writeEvery   = time.Second     // the records of most passes are one write
-	writeTimeout = 5 * time.Second // short, since the end of a process waits for it
-	retryFor     = 5 * time.Minute // how old a record may become that could not be written to the ring
+	maxQueue     = 8 * perObject    // how many records wait for a write
+	writeEvery   = time.Second      // the records of most passes are one write
+	writeTimeout = 5 * time.Second  // short, since the end of a process waits for it
+	retryFor     = 5 * time.Minute  // how old a record may become that could not be written to the ring
+	settles      = 30 * time.Second // how long an API server that has started may forbid what RBAC grants
 	unknownActor = "unknown"
 )
 
-// Trail writes records in the background. What it cannot write to the ring it tries again, unless that is forbidden.
-// What stays unwritten is counted, and delays nothing.
+// Trail writes records in the background. What it cannot write to the ring it tries again, unless that has been
+// forbidden for half a minute. What stays unwritten is counted, and delays nothing.
 type Trail struct {
 	Ring   *Ring
 	File   io.Writer // receives lines of JSON; nil for none
@@ -32,12 +33,13 @@ type Trail struct {
 	Failed func(records int) // counts records that the ring or the file lacks; by several goroutines
 	Log    *slog.Logger
 
-	mu          sync.Mutex
-	queue       []Record
-	waiting     []Record // are in the file, and not yet in the ring; older than the queue
-	last        uint64   // the number of the last record in the file
-	hasFailed   bool     // the last write to the ring has
-	isForbidden bool     // and RBAC or a policy forbids it
+	mu             sync.Mutex
+	queue          []Record
+	waiting        []Record  // are in the file, and not yet in the ring; older than the queue
+	last           uint64    // the number of the last record in the file
+	hasFailed      bool      // the last write to the ring has
+	forbiddenSince time.Time // RBAC or a policy has forbidden all writes to the ring since; zero if not the last one
+	hasGivenUp     bool      // for so long that none is tried again
 }
 
 // Record keeps the record of an outcome until it is written. It does not block.
@@ -107,9 +109,15 @@ func (t *Trail) write(isLast bool) {
 	}
 	now := t.Now()
 	left, lost, ringErr := t.Ring.Append(ctx, now, records)
-	isForbidden, hasFailed := errors.Is(ringErr, ErrForbidden), ringErr != nil
+	switch isForbidden := errors.Is(ringErr, ErrForbidden); {
+	case !isForbidden:
+		t.forbiddenSince = time.Time{}
+	case t.forbiddenSince.IsZero():
+		t.forbiddenSince = now
+	}
+	givesUp, hasFailed := !t.forbiddenSince.IsZero() && now.Sub(t.forbiddenSince) >= settles, ringErr != nil
 	left = slices.DeleteFunc(left, func(r Record) bool {
-		ends := isLast || isForbidden || now.Sub(r.Time) > retryFor
+		ends := isLast || givesUp || now.Sub(r.Time) > retryFor
 		if ends {
 			lost++
 		}
@@ -121,10 +129,10 @@ func (t *Trail) write(isLast bool) {
 	if failed = max(failed, lost); failed > 0 {
 		t.Failed(failed)
 	}
-	if isForbidden && t.isForbidden || lost == 0 && t.hasFailed {
+	if givesUp && t.hasGivenUp || lost == 0 && t.hasFailed {
 		ringErr = nil // one warning is enough
 	}
-	t.isForbidden, t.hasFailed = isForbidden, hasFailed
+	t.hasGivenUp, t.hasFailed = givesUp, hasFailed
 	if err := errors.Join(actorErr, fileErr, ringErr); err != nil {
 		t.Log.Warn("Could not write the history", "records", failed, "triesAgain", len(left), "error", err)
 	}

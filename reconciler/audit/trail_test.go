@@ -23,7 +23,7 @@ func TestTrail_WritesAndCounts(t *testing.T) {
 		failed, warnings  int
 	}{
 		"all is well":               {},
-		"the ring is forbidden":     {ring: forbidden, failed: 20, warnings: 1},
+		"the ring is forbidden":     {ring: forbidden, failed: 20, warnings: 2},
 		"the API server is away":    {ring: errors.New("refused"), failed: 20, warnings: 2},
 		"the file is full":          {file: errors.New("full"), failed: 20, warnings: 2},
 		"the user name is unknown":  {actor: errors.New("not served"), warnings: 1},
@@ -99,26 +99,32 @@ func TestTrail_CountsWhatIsMissing(t *testing.T) {
 	}
 }
 
-// An API server that is away for a while, as for the restore of etcd, or whose answers are lost takes nothing from the
-// history, and nothing is in it twice.
+// An API server that is away for a while, as for the restore of etcd, that forbids everything while it starts, or whose
+// answers are lost takes nothing from the history, and nothing is in it twice.
 func TestTrail_TriesAgain(t *testing.T) {
 	for says, c := range map[string]struct {
 		away, lost   time.Duration // from the outset, and then
+		forbidden    bool          // while it is away
 		lines, fails int
 		warnings     int
 	}{
-		"all is well":            {0, 0, 40, 0, 0},
-		"away":                   {4 * time.Minute, 0, 40, 0, 1},
-		"answers are lost":       {0, 4 * time.Minute, 40, 0, 2},
-		"both":                   {2 * time.Minute, 2 * time.Minute, 40, 0, 2},
-		"away for too long":      {6 * time.Minute, 0, 20, 20, 2},
-		"away for much too long": {time.Hour, 0, 0, 40, 3},
+		"all is well":             {lines: 40},
+		"away":                    {away: 4 * time.Minute, lines: 40, warnings: 1},
+		"answers are lost":        {lost: 4 * time.Minute, lines: 40, warnings: 2},
+		"both":                    {away: 2 * time.Minute, lost: 2 * time.Minute, lines: 40, warnings: 2},
+		"away for too long":       {away: 6 * time.Minute, lines: 20, fails: 20, warnings: 2},
+		"away for much too long":  {away: time.Hour, fails: 40, warnings: 3},
+		"forbids while it starts": {away: 20 * time.Second, forbidden: true, lines: 40, warnings: 1},
+		"is forbidden":            {away: time.Hour, forbidden: true, fails: 40, warnings: 2},
 	} {
 		t.Run(says, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, file, failed, began := &objects{}, &buffer{}, 0, time.Now()
 				var log bytes.Buffer
 				away := errors.New("away")
+				if c.forbidden {
+					away = ErrForbidden
+				}
 				s.onGet = func() {
 					s.err, s.answer = nil, nil
 					if since := time.Since(began); since < c.away {

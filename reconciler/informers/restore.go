@@ -17,21 +17,33 @@ import (
 // watchRestores detects restores of etcd, and shares them: at once, and what they have lost once the rebuilt caches
 // have listed all. Where another replica leads no pass does so, and that replica may have started since.
 func (s *Source) watchRestores(ctx context.Context) {
-	hasShared, hasSharedLost := false, false
+	hasShared, hasSharedLost, isWarned := false, false, false
+	share := func(hasListed bool) bool {
+		isDone, err := s.share(ctx, hasListed)
+		switch isForbidden := errors.Is(err, apply.ErrForbidden); {
+		case isForbidden && !isWarned:
+			isWarned = true
+			s.log.Warn("Cannot persist an etcd restore: forbidden; trying again", "error", err)
+		case err != nil && !isForbidden:
+			s.log.Debug("Could not persist an etcd restore", "error", err)
+		}
+		return isDone
+	}
 	_ = wait.PollUntilContextCancel(ctx, time.Second, false, func(ctx context.Context) (isDone bool, err error) {
 		switch hasListed := s.Synced() && s.checkWatches(ctx) == nil; {
 		case hasListed && !hasSharedLost:
-			hasSharedLost = s.share(ctx, true)
+			hasSharedLost = share(true)
 		case !hasListed && !hasShared:
-			hasShared = s.share(ctx, false)
+			hasShared = share(false)
 		}
 		return false, nil
 	})
 }
 
-// share shares a restore that no pass has taken, and what it has lost if the caches have listed all. It returns false
-// if it must be called again.
-func (s *Source) share(ctx context.Context, hasListed bool) (isDone bool) {
+// share shares a restore that no pass has taken, and what it has lost if the caches have listed all. It must be called
+// again where it is not done, also if it is forbidden: an API server that has just started, as after a restore, forbids
+// what it grants a moment later.
+func (s *Source) share(ctx context.Context, hasListed bool) (isDone bool, err error) {
 	s.mu.Lock()
 	why, shared, now := s.restore, s.sharedID, s.Now()
 	isNew := why != "" && s.isRestoreNew()
@@ -42,27 +54,22 @@ func (s *Source) share(ctx context.Context, hasListed bool) (isDone bool) {
 	s.mu.Unlock()
 	switch {
 	case !isNew:
-		return hasListed
+		return hasListed, nil
 	case shared != "" && len(lost) == 0:
-		return true
+		return true, nil
 	}
 	id := ""
-	err := s.RestoreStore().Update(ctx, func(text string) (next string, err error) {
+	err = s.RestoreStore().Update(ctx, func(text string) (next string, err error) {
 		next, id, err = restore.Share(text, shared, why, now, lost, s.RestoreIDs)
 		return next, err
 	})
-	isForbidden := errors.Is(err, apply.ErrForbidden)
-	switch {
-	case isForbidden:
-		s.log.Warn("Cannot persist an etcd restore: forbidden", "lost", lost, "error", err)
-	case err != nil: // a second later it is tried again
-		s.log.Debug("Could not persist an etcd restore", "lost", lost, "error", err)
-	default:
-		s.mu.Lock()
-		s.sharedID = id
-		s.mu.Unlock()
+	if err != nil {
+		return false, err
 	}
-	return err == nil || isForbidden
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sharedID = id
+	return true, nil
 }
 
 // checkWatches compares the revisions after a watch was opened, and records a restore. A watch that resumes at a

@@ -2,14 +2,17 @@ package informers
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
@@ -122,19 +125,33 @@ func TestRun_SharesARestore(t *testing.T) {
 	t.Parallel()
 	t.Run("that has lost no node", func(t *testing.T) {
 		t.Parallel()
-		sharesARestore(t, `"why":"`, aReport("8"))
+		sharesARestore(t, 0, `"why":"`, aReport("8"))
+	})
+	t.Run("after which the API server forbids that for a moment", func(t *testing.T) {
+		t.Parallel()
+		sharesARestore(t, 3, `"why":"`, aReport("8"))
 	})
 	t.Run("that has lost the report of worker-2", func(t *testing.T) {
 		t.Parallel()
 		lost := aReport("8")
 		lost.SetName("worker-2")
-		sharesARestore(t, `"awaited":{"worker-2":true}`, aReport("7"), lost)
+		sharesARestore(t, 0, `"awaited":{"worker-2":true}`, aReport("7"), lost)
 	})
 }
 
-// sharesARestore checks that a source stores a text with something after a restore, before which there are reports.
-func sharesARestore(t *testing.T, want string, reports ...client.Object) {
+// sharesARestore checks that a source stores a text with something after a restore, before which there are reports, and
+// after which the first requests for the Lease are forbidden.
+func sharesARestore(t *testing.T, forbidden int, want string, reports ...client.Object) {
 	b := newBench(t)
+	answer := b.api.Instead
+	b.api.Instead = func(q *fakeapi.Request) *fakeapi.Answer {
+		if q.Name == kube.RestoreLease && forbidden > 0 {
+			forbidden--
+			a := fakeapi.Failure(http.StatusForbidden, metav1.StatusReasonForbidden, "")
+			return &a
+		}
+		return answer(q)
+	}
 	b.api.has(reportResource, reports...)
 	b.source.reset()
 	ctx, stop := context.WithCancel(t.Context())
