@@ -110,30 +110,28 @@ func (o *Observation) NamesIPAMClaim() bool {
 // NeedsGuests reports whether a machine's pod runs in the namespace of a pod that has an allocation and does not run. A
 // guest may have moved from the one to the other with its address.
 func (o *Observation) NeedsGuests() bool {
-	machines, claims := map[string]bool{}, o.IPAMClaims.Or(nil) // machines: namespaces
-	for name, p := range o.Pods {
-		if p.Machine != nil && p.Phase != podstate.Finished {
-			machines[name.Namespace] = true
-		}
+	namespaces, claims := map[string]bool{}, o.IPAMClaims.Or(nil)
+	for _, m := range o.Machines() {
+		namespaces[m.Namespace] = true
 	}
-	return len(machines) > 0 && slices.ContainsFunc(o.Pools, func(pool *ippool.Pool) bool {
+	return len(namespaces) > 0 && slices.ContainsFunc(o.Pools, func(pool *ippool.Pool) bool {
 		return slices.ContainsFunc(pool.Allocations, func(a ippool.Allocation) bool {
 			p := o.Pods[types.NamespacedName{Namespace: a.Owner.Namespace, Name: a.Owner.Name}]
 			runs := p != nil && (p.Phase == podstate.Live || p.Phase == podstate.Pending)
 			isKept := a.Claim != nil && claims[*a.Claim] != nil
-			return machines[a.Owner.Namespace] && !runs && !isKept
+			return namespaces[a.Owner.Namespace] && !runs && !isKept
 		})
 	})
 }
 
-// HasMachines reports whether a machine's pod runs, in which a guest may have any address.
-func (o *Observation) HasMachines() bool {
-	for _, p := range o.Pods {
+// Machines are the pods in which virtual machines run, in no order. Their guests may have any address.
+func (o *Observation) Machines() (pods []types.NamespacedName) {
+	for name, p := range o.Pods {
 		if p.Machine != nil && p.Phase != podstate.Finished {
-			return true
+			pods = append(pods, name)
 		}
 	}
-	return false
+	return pods
 }
 
 // Policy is what the operator configures.

@@ -18,6 +18,11 @@ type UnreadSandbox struct {
 	Ranges []NetworkRange
 }
 
+// MayHave reports whether the sandbox may have an address of a definition, or of a range, that matches.
+func (u *UnreadSandbox) MayHave(isNAD func(*ippool.NAD) bool, isRange func(NetworkRange) bool) bool {
+	return u.IsAny || slices.ContainsFunc(u.NADs, isNAD) || slices.ContainsFunc(u.Ranges, isRange)
+}
+
 // NetworkRange is a range of a network. The zero prefix cannot be read, and may have any address.
 type NetworkRange struct {
 	Network string

@@ -208,7 +208,7 @@ func (c *Cluster) readMachines(ctx context.Context, o *reading) error {
 		o.IPAMClaims = source(ctx, c, ippool.ClaimResource,
 			indexed(claims, func(claim *ippool.Claim) types.NamespacedName { return claim.NamespacedName }), revision, err)
 	}
-	if o.NeedsGuests() || c.AllGuests && o.HasMachines() {
+	if o.NeedsGuests() || c.AllGuests && len(o.Machines()) > 0 {
 		guests, revision, err := list(ctx, c, listing{resource: podstate.GuestResource}, podstate.DecodeGuests)
 		o.Guests = source(ctx, c, podstate.GuestResource, guests, revision, err)
 	}

@@ -220,7 +220,7 @@ func (r *retiring) unknown() (found []Obstacle) {
 		}
 	}
 	for i := range r.UnreadSandboxes() {
-		if u := &r.UnreadSandboxes()[i]; !r.IsObsolete(u.Report) && r.mayCarry(u) {
+		if u := &r.UnreadSandboxes()[i]; !r.IsObsolete(u.Report) && u.MayHave(r.mayLeadInto, r.mayBeOf) {
 			add("sandbox %s of %s on node %s may carry an address of it: no CNI cache file lists its addresses",
 				u.ID, u.Pod(), u.Report.Name)
 		}
@@ -235,11 +235,9 @@ func (r *retiring) mayLeadInto(nad *ippool.NAD) bool {
 	})
 }
 
-func (r *retiring) mayCarry(u *facts.UnreadSandbox) bool {
-	return u.IsAny || slices.ContainsFunc(u.NADs, r.mayLeadInto) ||
-		slices.ContainsFunc(u.Ranges, func(n facts.NetworkRange) bool {
-			return r.isOfNetwork(n.Network) && (!n.Prefix.IsValid() || n.Prefix.Overlaps(r.pool.Range.Prefix()))
-		})
+// mayBeOf reports whether a range of a sandbox may have addresses of the pool's.
+func (r *retiring) mayBeOf(n facts.NetworkRange) bool {
+	return r.isOfNetwork(n.Network) && (!n.Prefix.IsValid() || n.Prefix.Overlaps(r.pool.Range.Prefix()))
 }
 
 // findings are those about the pool. That the slice has no node is the reason for its retirement.

@@ -125,7 +125,8 @@ func (c *Check) add(x *asked, n ippool.Network, i int) {
 		// The slice of a node that is gone becomes another node's, and that has another pool.
 		its[p.Ref()] = !n.Slices || !x.j.Observation.Nodes.IsKnown() || x.f.HasNode(p.Slice)
 	}
-	if p := x.f.PoolNamed(r.Pool); p != nil && !its[r.Pool] && !n.Slices {
+	// One whose range cannot be read has a finding, which unknown says.
+	if p := x.f.PoolNamed(r.Pool); p != nil && p.Range.Prefix().IsValid() && !its[r.Pool] && !n.Slices {
 		c.Unknown = append(c.Unknown, fmt.Sprintf("pool %s, which ADDs in %s read, exists and has the range %s",
 			r.Pool, prefix, p.Range.Prefix()))
 	}

@@ -54,6 +54,9 @@ func TestCheck_NotSafe(t *testing.T) {
 		{"a phantom has unread addresses",
 			"no CNI cache file lists the addresses of these sandboxes: box-9 of default/gone on worker-1", same,
 			[]Part{pool, ReportingWorker(Sandbox("box-9", OtherUID, OfPod("gone"), mayCarry))}},
+		{"a phantom may have any address", "no CNI cache file lists the addresses of these sandboxes: " +
+			"box-9 of default/gone on worker-1 (the API has no pod default/gone)", same,
+			[]Part{pool, ReportingWorker(Sandbox("box-9", OtherUID, OfPod("gone"), Unread))}},
 		{"a phantom has unread addresses of another network", "", same, []Part{pool, ReportingWorker(Sandbox("box-9",
 			OtherUID, OfPod("gone"), func(b *v1alpha1.Sandbox) {
 				b.AddressesUnread, b.MayCarry = true, []v1alpha1.Network{{NetworkName: "red", Range: "10.0.0.0/24"}}
@@ -78,8 +81,8 @@ func TestCheck_NotSafe(t *testing.T) {
 		{"a pod started when the definition had another IPAM", "10.0.0.5 by default/s: no pool records it", same,
 			[]Part{pool, Pod("s", Carrying("10.0.0.5"), UID("uid-s")), ReportingWorker()}},
 		{"a machine on another network, and guests are unknown",
-			"virtual machines run, and VirtualMachineInstances cannot be read (cannot list " +
-				"virtualmachineinstances.kubevirt.io: forbidden): their guests may have more addresses",
+			"VirtualMachineInstances cannot be read (cannot list virtualmachineinstances.kubevirt.io: forbidden), so the " +
+				"guests of these pods may have more addresses: default/vm",
 			same, []Part{pool, NAD("plain", `{"type":"bridge","bridge":"br1"}`), GuestsUnknown,
 				Pod("vm", Launcher("vmi-1", ""), NetworkStatus(`[{"name":"default/plain","interface":"net1"}]`))}},
 		{"a pod without a readable status names a definition that is deleted", "the addresses of these pods are unknown: " +
@@ -176,9 +179,11 @@ func TestCheck_NotSafeDefinitions(t *testing.T) {
 		{"the pool of its name has another range", "pool kube-system/10.0.0.0-24, which ADDs in 10.0.0.0/24 read, exists " +
 			"and has the range 10.7.0.0/24", "wb", `"range":"10.0.0.0/24",` + overlapOff,
 			[]Part{Pool("10.0.0.0-24", "10.7.0.0/24")}},
+		{"the pool of its name has a range that cannot be read", `pool kube-system/10.0.0.0-24: spec.range ` +
+			`"10.0.0.x/24"`, "wb", `"range":"10.0.0.0/24",` + overlapOff, []Part{Pool("10.0.0.0-24", "10.0.0.x/24")}},
 	} {
 		_, found := defined(t, c.name, c.ipam, append(c.parts, Pod("bystander"))...)
-		if !strings.Contains(told(found), c.want) {
+		if !strings.Contains(told(found), c.want) || strings.Contains(told(found), "invalid") {
 			t.Errorf("%s: got\n%s\nwant\n%s", c.says, told(found), c.want)
 		}
 	}

@@ -31,9 +31,9 @@ func (x *holders) unknown(mayLeadIntoAsked func(*ippool.NAD) bool, isAsked func(
 			found = append(found, fmt.Sprintf("%s cannot be read (%s)", s.Name, s.Unknown))
 		}
 	}
-	if o := x.j.Observation; o.HasMachines() && !o.Guests.IsKnown() {
-		found = append(found, fmt.Sprintf("virtual machines run, and VirtualMachineInstances cannot be read (%s): their "+
-			"guests may have more addresses", o.Guests.Why()))
+	if o, machines := x.j.Observation, x.machines(); len(machines) > 0 && !o.Guests.IsKnown() {
+		add(fmt.Sprintf("VirtualMachineInstances cannot be read (%s), so the guests of these pods may have more addresses: ",
+			o.Guests.Why()), machines)
 	}
 	var unreadable, onNodes []string
 	for name, nad := range x.j.Observation.NADs.Or(map[types.NamespacedName]*ippool.NAD{}) {
@@ -49,7 +49,7 @@ func (x *holders) unknown(mayLeadIntoAsked func(*ippool.NAD) bool, isAsked func(
 	add("these NetworkAttachmentDefinitions are configured on the nodes, so their ranges are unknown: ", onNodes)
 	for _, f := range x.j.Findings {
 		switch f.Kind {
-		case findings.MalformedFinding, findings.UnreadSandbox, findings.UnsupportedRangeFinding:
+		case findings.MalformedFinding, findings.UnsupportedRangeFinding:
 			found = append(found, f.Message)
 		}
 	}
@@ -75,13 +75,25 @@ func (x *holders) unknown(mayLeadIntoAsked func(*ippool.NAD) bool, isAsked func(
 	}
 	add("the addresses of these pods are unknown: ", pods)
 	for _, u := range x.f.UnreadSandboxes() {
-		isNAD := slices.ContainsFunc(u.NADs, mayLeadIntoAsked)
-		if !x.f.IsObsolete(u.Report) && (u.IsAny || isNAD || slices.ContainsFunc(u.Ranges, isAsked)) {
-			sandboxes = append(sandboxes, fmt.Sprintf("%s of %s on %s", u.ID, u.Pod(), u.Report.Name))
+		if x.f.IsObsolete(u.Report) || !u.MayHave(mayLeadIntoAsked, isAsked) {
+			continue
 		}
+		text := fmt.Sprintf("%s of %s on %s", u.ID, u.Pod(), u.Report.Name)
+		if u.IsAny {
+			text += " (" + u.Why + ")"
+		}
+		sandboxes = append(sandboxes, text)
 	}
 	add("no CNI cache file lists the addresses of these sandboxes: ", sandboxes)
 	return append(found, x.unexported()...)
+}
+
+// machines are the pods of virtual machines.
+func (x *holders) machines() (names []string) {
+	for _, m := range x.j.Observation.Machines() {
+		names = append(names, m.String())
+	}
+	return names
 }
 
 // isUndefined reports whether the definitions are known and none has the name.
