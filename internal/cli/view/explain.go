@@ -319,6 +319,8 @@ type Carrier struct {
 	// podIPs.
 	Network   string `json:"network,omitempty"`
 	Interface string `json:"interface,omitempty"`
+	// Doubt is why the pod may not have the address that its network-status names; absent for no doubt.
+	Doubt string `json:"doubt,omitempty"`
 }
 
 // Conflict is an address that several pods or sandboxes carry in one network.

@@ -29,7 +29,8 @@ func addresses(j *findings.Assessment, pools *usage.Pools, asked []netip.Addr) (
 	for _, addr := range asked {
 		isAsked[addr] = true
 	}
-	carriers := usage.CarriersOf(j.Observation, func(addr netip.Addr) bool { return isAsked[addr] }, nil)
+	carriers := usage.CarriersOf(j.Observation, func(addr netip.Addr) bool { return isAsked[addr] },
+		j.Facts().HasStopped)
 	for _, addr := range asked {
 		outside := true
 		for _, p := range pools.All {

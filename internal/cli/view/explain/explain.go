@@ -82,10 +82,10 @@ func NewReport(q Question) *view.ExplainReport {
 	}
 	if s := q.Subject; s.Kind == Address {
 		isAsked := func(addr netip.Addr) bool { return addr == s.Address }
-		for _, c := range usage.CarriersOf(a.Observation, isAsked, nil)[s.Address] {
-			if len(d.Carriers) < maxCarriers && !a.denies(c, s.Address) {
+		for _, c := range usage.CarriersOf(a.Observation, isAsked, a.whole.Facts().HasStopped)[s.Address] {
+			if len(d.Carriers) < maxCarriers {
 				d.Carriers = append(d.Carriers, view.Carrier{Kind: c.Kind, Name: c.Name, Node: c.Node, Network: c.Network,
-					Interface: c.Interface})
+					Interface: c.Interface, Doubt: a.doubt(c, s.Address)})
 			}
 		}
 	}
@@ -94,11 +94,14 @@ func NewReport(q Question) *view.ExplainReport {
 	return d
 }
 
-// denies reports whether a fresh report shows that a carrier does not have an address that its network-status names. A
-// report has the addresses of whereabouts only.
-func (a *answer) denies(c usage.Carrier, addr netip.Addr) bool {
+// doubt says why a carrier may not have an address that its network-status names. A pod that started when its
+// definition had another IPAM has it all the same.
+func (a *answer) doubt(c usage.Carrier, addr netip.Addr) string {
 	pod := a.Observation.Pods[nameOf(c.Name)]
-	return c.Kind == usage.PodCarrier && c.Definition != nil && pod != nil && a.whole.Facts().Denies(pod, addr)
+	if c.Kind != usage.PodCarrier || c.Definition == nil || pod == nil || !a.whole.Facts().Denies(pod, addr) {
+		return ""
+	}
+	return "its node's SandboxReport, which lists what whereabouts has assigned, does not show this address"
 }
 
 func (a *answer) found() bool {
