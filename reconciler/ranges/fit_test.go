@@ -1,0 +1,66 @@
+package ranges_test
+
+import (
+	"fmt"
+	"math/big"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judgetest"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/ranges"
+)
+
+func ofReplicaSet(p *corev1.Pod) {
+	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web",
+		Controller: ptr.To(true)}}
+}
+
+func TestCheck_Fits(t *testing.T) {
+	var allocations []Allocation
+	parts := []Part{NAD("wb", WhereaboutsConfig("10.0.0.0/24", ""))}
+	for i := 1; i <= 40; i++ {
+		name := fmt.Sprint("web-", i)
+		allocations = append(allocations, Alloc(fmt.Sprint(i), "default/"+name, "b"+name, "net1"))
+		parts = append(parts, Pod(name, Carrying(fmt.Sprint("10.0.0.", i)), ofReplicaSet),
+			Reservation(fmt.Sprint("10.0.0.", i), "default/"+name, time.Hour))
+	}
+	parts = append(parts, Pool("10.0.0.0-24", "10.0.0.0/24", allocations...))
+	for _, c := range []struct {
+		says, add, update string // needs/free and whether they fit
+		to                ranges.Bounds
+		more              int
+		surge             intstr.IntOrString
+	}{
+		{"the pool stays", "214/214 true", "10/214 true", ranges.Bounds{Range: "10.0.0.0/24"}, 214, intstr.FromString("25%")},
+		{"one more", "215/214 false", "0/214 true", ranges.Bounds{Range: "10.0.0.0/24"}, 215, intstr.FromInt32(0)},
+		{"it shrinks", "1/23 true", "7/23 true", ranges.Bounds{Range: "10.0.0.0/24", End: "10.0.0.63"}, 1,
+			intstr.FromInt32(7)},
+		{"it shrinks below them", "1/0 false", "10/0 false", ranges.Bounds{Range: "10.0.0.0/24", End: "10.0.0.30"}, 1,
+			intstr.FromInt32(0)},
+		{"it grows, and ADDs try too many", "1/470 false", "0/470 true", ranges.Bounds{Range: "10.0.0.0/23"}, 1,
+			intstr.FromInt32(0)},
+		{"it grows, and begins behind them", "1/470 true", "40/470 true", ranges.Bounds{Range: "10.0.0.0/23",
+			Start: "10.0.0.41"}, 1, intstr.FromInt32(0)},
+		{"it moves", "1/254 true", "50/254 true", ranges.Bounds{Range: "10.9.0.0/24"}, 1, intstr.FromString("25%")},
+	} {
+		j, found := checked(t, c.to, parts...)
+		fits, err := found.Fits(j, c.more, c.surge)
+		if err != nil || len(fits) != 2 {
+			t.Fatal(fits, err)
+		}
+		for i, want := range []string{c.add, c.update} {
+			if got := fmt.Sprintf("%s/%s %v", fits[i].Needs, fits[i].Free, fits[i].IsFitting); got != want {
+				t.Errorf("%s: %s: got %s, want %s (%s)", c.says, fits[i].What, got, want, fits[i].Why)
+			}
+		}
+	}
+	_, found := checked(t, ranges.Bounds{Range: "10.0.0.0/23"}, parts...)
+	if r := found.Ranges[0]; r.Skipped.Cmp(big.NewInt(40)) != 0 {
+		t.Errorf("skipped: %s", r.Skipped)
+	}
+}
