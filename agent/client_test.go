@@ -63,7 +63,7 @@ func TestWatcher_DetectsInterruption(t *testing.T) {
 		"it ended with an error": {watchServer{list: ok, watch: ok, lasts: long,
 			text: `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","code":410}}`}, 1},
 		"it was refused":            {watchServer{list: ok, watch: http.StatusInternalServerError}, 1},
-		"it is not allowed":         {watchServer{list: ok, watch: http.StatusForbidden}, 0},
+		"it was forbidden once":     {watchServer{list: ok, watch: http.StatusForbidden}, 1},
 		"the list before it failed": {watchServer{list: http.StatusInternalServerError}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -89,6 +89,22 @@ func TestWatcher_DetectsInterruption(t *testing.T) {
 			})
 		})
 	}
+}
+
+// RBAC does not allow watches: that is no interruption each time.
+func TestWatcher_StaysForbidden(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answers, again := &watchServer{list: http.StatusOK, watch: http.StatusForbidden}, 0
+		w, err := agent.NewWatcher(&rest.Config{Host: "http://api", Transport: transport(answers.RoundTrip)}, "worker-1",
+			func() { again++ })
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 5 {
+			_ = w.Watch(t.Context(), func(string) {})
+		}
+		equal(t, "again", again, 1)
+	})
 }
 
 type transport func(*http.Request) (*http.Response, error)

@@ -44,14 +44,13 @@ func (c *Confirmer) Identity(ctx context.Context, before *v1alpha1.SandboxReport
 		return *c.identity, nil
 	}
 	node, err := c.Get(ctx)
-	noNode := apierrors.IsForbidden(err) || apierrors.IsNotFound(err)
+	noNode := apierrors.IsForbidden(err) || isAbsent(err)
 	switch {
 	case err == nil && node.BootID == c.BootID:
 		c.identity = &node
 		return node, nil
 	case noNode && before.BootID == c.BootID:
-		c.identity = &Identity{BootID: before.BootID, Machine: before.Machine}
-		return *c.identity, nil
+		return Identity{BootID: before.BootID, Machine: before.Machine}, nil // it is asked for again
 	case (noNode || err == nil && node.BootID == "") && before.BootID == "":
 		return Identity{}, nil
 	case err != nil:

@@ -107,7 +107,7 @@ func (o *object[T]) write(
 			if _, err := o.reread(ctx, check); err != nil {
 				return nil, err
 			}
-		case apierrors.IsNotFound(err) && o.meta.ResourceVersion != "":
+		case isAbsent(err) && o.meta.ResourceVersion != "":
 			o.meta.ResourceVersion = "" // deleted, or lost in a restore: the answer to a new object shows which
 		default:
 			return nil, fmt.Errorf("%s %s %s: %w", o.verb, o.kind, o.name, err)
@@ -115,10 +115,15 @@ func (o *object[T]) write(
 	}
 }
 
+// isAbsent reports whether the API server, and not a proxy in between, answers that an object does not exist.
+func isAbsent(err error) bool {
+	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
 // reread reads the object after it changed unexpectedly. It returns nil if the object does not exist.
 func (o *object[T]) reread(ctx context.Context, check func(stored *T, read bool) error) (*T, error) {
 	stored, err := o.get(ctx)
-	if apierrors.IsNotFound(err) {
+	if isAbsent(err) {
 		o.meta = metav1.ObjectMeta{}
 		return nil, nil
 	}

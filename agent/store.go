@@ -222,7 +222,7 @@ func (a *APIStore) CheckPolicy(ctx context.Context) error {
 		for _, other := range others {
 			err := refused(ctx, of.kind, a.report.client.Patch(types.MergePatchType).AbsPath(of.path, other).
 				Body([]byte(`{"metadata":{"annotations":{"ip-reconcile.dev/probe":"dry run"}}}`)))
-			if apierrors.IsNotFound(err) {
+			if isAbsent(err) {
 				continue // it was deleted, or no Lease confirms it
 			}
 			if err != nil {

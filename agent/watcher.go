@@ -25,6 +25,7 @@ type Watcher struct {
 	node          string
 	reports       metadata.ResourceInterface
 	isInterrupted bool // the last watch failed or ended early
+	isForbidden   bool // the last watch was forbidden
 }
 
 // NewWatcher returns a Watcher of the node's report. It calls onReconnect when a watch begins after one that failed
@@ -41,8 +42,8 @@ func NewWatcher(config *rest.Config, node string, onReconnect func()) (*Watcher,
 // means that it does not exist.
 func (w *Watcher) Watch(ctx context.Context, changed func(resourceVersion string)) error {
 	only := fields.OneTermEqualSelector(metav1.ObjectNameField, w.node).String()
-	wasInterrupted := w.isInterrupted
-	w.isInterrupted = true // until this watch has lasted its full time
+	wasInterrupted, wasForbidden := w.isInterrupted, w.isForbidden
+	w.isInterrupted, w.isForbidden = true, false // until this watch has lasted its full time
 	list, err := w.reports.List(ctx, metav1.ListOptions{FieldSelector: only})
 	if err != nil {
 		return fmt.Errorf("list SandboxReport %s: %w", w.node, err)
@@ -61,7 +62,8 @@ func (w *Watcher) Watch(ctx context.Context, changed func(resourceVersion string
 		FieldSelector: only, ResourceVersion: list.ResourceVersion, TimeoutSeconds: ptr.To(int64(watchTimeout.Seconds())),
 	})
 	if err != nil {
-		w.isInterrupted = !apierrors.IsForbidden(err) // retrying does not change that
+		w.isForbidden = apierrors.IsForbidden(err)
+		w.isInterrupted = !w.isForbidden || !wasForbidden // an API server that has just started forbids for a moment
 		return fmt.Errorf("watch SandboxReport %s: %w", w.node, err)
 	}
 	defer events.Stop()
