@@ -44,8 +44,6 @@ func faults() []fault {
 		}},
 		{"500", false, refuse(http.StatusInternalServerError, metav1.StatusReasonInternalError)},
 		{"503", false, refuse(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)},
-		// An API server that has just started denies everything, until it has the roles.
-		{"403", false, refuse(http.StatusForbidden, metav1.StatusReasonForbidden)},
 		{"409", true, refuse(http.StatusConflict, metav1.StatusReasonConflict)},
 		{"late", false, func(s *Simulation, w *call) { s.postpone(w, s.between(10*time.Millisecond, 3*time.Second)) }},
 		{"answered late", false, func(s *Simulation, w *call) {
@@ -82,6 +80,25 @@ func (s *Simulation) drawFault(w *call) *fault {
 		return nil
 	}
 	return &f
+}
+
+// apiStarts begins the moment in which an API server that has just started denies what RBAC grants: its informers get
+// the roles and their bindings one after the other.
+func (s *Simulation) apiStarts() {
+	s.away = false
+	s.deniesUntil = time.Now().Add(s.between(0, longestDenial))
+}
+
+// longestDenial is how long an API server that has started denies requests at most.
+const longestDenial = 8 * time.Second
+
+// deniesYet reports whether the API server denies a request since it has just started.
+func (s *Simulation) deniesYet() bool {
+	if !time.Now().Before(s.deniesUntil) || !s.chance(60) {
+		return false
+	}
+	s.count("denied while the API server starts")
+	return true
 }
 
 func (s *Simulation) faultNamed(name string) *fault {

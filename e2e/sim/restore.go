@@ -77,7 +77,8 @@ func (s *Simulation) restoreEtcd(quick, blind bool, cutOff *node) {
 		again := s.api.Get(ownLease)
 		isOlder := led != nil && again != nil && led.ResourceVersion != again.ResourceVersion
 		s.isHidden = others > 0 && (!s.plan.Repair || !isOlder)
-		s.away, s.restoring = false, false
+		s.restoring = false
+		s.apiStarts()
 		s.restoredAt = time.Now()
 		s.restores = append(s.restores, s.restoredAt)
 		s.count("restored")

@@ -259,7 +259,7 @@ func (s *Simulation) handle(w *call) {
 		s.unreachable(w)
 		return
 	}
-	if s.forbids(w) {
+	if s.forbids(w) || s.deniesYet() {
 		s.deliver(w, withDate(s, fakeapi.Failure(http.StatusForbidden, metav1.StatusReasonForbidden,
 			w.Resource+" is forbidden")))
 		return

@@ -46,7 +46,9 @@ type Simulation struct {
 	faults   []fault
 	faulty   bool
 	away     bool // the API server is
-	running  int  // goroutines of processes, calls of whereabouts among them
+	// deniesUntil is until when the API server, which has started, denies some requests.
+	deniesUntil time.Time
+	running     int // goroutines of processes, calls of whereabouts among them
 
 	api      *fakeapi.Server
 	skew     time.Duration // of the API server's clock that answers

@@ -292,7 +292,7 @@ func (s *Simulation) restartAPI(away time.Duration) {
 	s.away = true
 	s.api.CutWatches("")
 	s.say("the API server goes for %s", away)
-	s.after(away, func() { s.away = false })
+	s.after(away, s.apiStarts)
 }
 
 func (s *Simulation) loseStatus(p *podName) {
