@@ -77,9 +77,10 @@ func (o *options) recover(ctx context.Context) error {
 	}
 	d := view.NewRecoverReport(out)
 	return o.print(ctx, answer{
-		document: d, notes: d.Notes, isUnresolved: out.ToRepair+len(out.Unrepaired) > 0,
-		names:  func() []string { return lists.Map(d.Writes, func(w view.WriteRow) string { return w.IP }) },
-		screen: func(s *screen.Screen) { s.Recovery(d, o.writes) },
+		document: d, notes: d.Notes,
+		isUnresolved: out.ToRepair > 0 || !d.IsAllWritten() || out.UnknownLack() != "",
+		names:        func() []string { return lists.Map(d.Writes, func(w view.WriteRow) string { return w.IP }) },
+		screen:       func(s *screen.Screen) { s.Recovery(d, o.writes) },
 	})
 }
 

@@ -119,6 +119,8 @@ func transport() []Mutant {
 		{Fault: "A revision that runs backwards raises no fence", Decl: "restoreEvidence",
 			Tests: "TestGuard_RestoreEvidence",
 			Old:   `case now.Revision < was.Revision:`, New: `case false:`},
+		{Fault: "An Event that is forbidden for a moment is lost", Decl: "notYet", Tests: "TestEvents_RefusedForAMoment",
+			Old: `if isForbidden ||`, New: `if`},
 		{Fault: "A fence for a restore is lowered before all is settled", Decl: "Guard.lowerIfDue",
 			Tests: "TestGuard_LowersTheFenceWhenNoWorkRemains",
 			Old: `case was.isRecovered:

@@ -43,8 +43,10 @@ type Observation struct {
 	MissingReports map[string]time.Time
 	// Watched: pods and reservations come from watch caches, not from a quorum read.
 	Watched bool
-	// Paused: an operator paused all releases.
+	// Paused: an operator paused everything, or may have: see PauseUnknown.
 	Paused bool
+	// PauseUnknown is why it is unknown whether everything is paused; "" if it is known.
+	PauseUnknown string
 	// Acknowledged is the ID of the restore of etcd that an operator has acknowledged; "" for none.
 	Acknowledged string
 	// RestoreState is the stored text on the last restore of etcd, "" for none or where it was not read.

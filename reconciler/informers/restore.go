@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
@@ -30,7 +31,7 @@ func (s *Source) watchRestores(ctx context.Context) {
 		return isDone
 	}
 	_ = wait.PollUntilContextCancel(ctx, time.Second, false, func(ctx context.Context) (isDone bool, err error) {
-		switch hasListed := s.Synced() && s.checkWatches(ctx) == nil; {
+		switch hasListed := s.hasListed() && s.checkWatches(ctx) == nil; {
 		case hasListed && !hasSharedLost:
 			hasSharedLost = share(true)
 		case !hasListed && !hasShared:
@@ -38,6 +39,14 @@ func (s *Source) watchRestores(ctx context.Context) {
 		}
 		return false, nil
 	})
+}
+
+// hasListed reports whether the caches show which reports a restore has lost. Those that RBAC forbids to read are not
+// lost; without their CRD all are.
+func (s *Source) hasListed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.isSynced && !apierrors.IsForbidden(s.store(reportResource).noList)
 }
 
 // share shares a restore that no pass has taken, and what it has lost if the caches have listed all. It must be called

@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -176,5 +178,29 @@ func sharesARestore(t *testing.T, forbidden int, want string, reports ...client.
 		case <-timeout:
 			t.Fatalf("written is %q, without %s", written, want)
 		}
+	}
+}
+
+// An API server that has just started forbids the list of reports for some seconds, and answers all others. A restore
+// has lost none of them by that: nodes that were shared as lost would be awaited until a person acknowledges it.
+func TestShare_ForbiddenReportsAreNotLost(t *testing.T) {
+	t.Parallel()
+	forbidden := apierrors.NewForbidden(schema.GroupResource{}, "", nil)
+	for says, c := range map[string]struct {
+		resource  string
+		err       error
+		hasListed bool
+	}{
+		"all is listed":                    {reportResource, nil, true},
+		"reports are forbidden":            {reportResource, forbidden, false},
+		"the backup has no CRD of reports": {reportResource, apierrors.NewNotFound(schema.GroupResource{}, ""), true},
+		"another kind is forbidden":        {"nodes", forbidden, true},
+	} {
+		b := newBench(t)
+		b.source.store(c.resource).handleResult(t.Context(), "list", c.err)
+		equal(t, says, b.source.hasListed(), c.hasListed)
+		b.source.store(c.resource).handleResult(t.Context(), "list", nil)
+		b.lists(t, c.resource)
+		equal(t, says+", and then listed", b.source.hasListed(), true)
 	}
 }

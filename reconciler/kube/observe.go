@@ -175,11 +175,13 @@ func (c *Cluster) readPause(ctx context.Context, o *reading) {
 		what := "releases are paused (--without-pause overrules)"
 		if o.Paused = !c.WithoutPause; c.WithoutPause {
 			what = "a pause of everything is ignored; pause single pools"
+		} else {
+			o.PauseUnknown = fmt.Sprintf("cannot get namespace %s: forbidden", c.Namespace)
 		}
 		o.warn("cannot get namespace %s: forbidden. The annotations %s and %s on it cannot be read: %s",
 			c.Namespace, ippool.PausedAnnotation, restore.AcknowledgedAnnotation, what)
 	default:
-		o.Paused = true // an operator may have paused everything
+		o.Paused, o.PauseUnknown = true, fmt.Sprintf("cannot get namespace %s: %v", c.Namespace, innermost(err))
 		o.warn("cannot get namespace %s, so releases are paused: %v", c.Namespace, err)
 	}
 }

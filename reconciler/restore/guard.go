@@ -122,6 +122,7 @@ type Pass struct {
 	Restore  *Status             // nil where the pass has observed no restore
 	Leases   map[string][]string // of all pools, by namespace, and of those that a repair creates
 	ToRepair int                 // how many findings are yet to be repaired
+	Unknown  string              // why there may be more of them; "" if there are not
 }
 
 // PassEnded receives what a full pass has observed. Only a pass under the current fence sets the remaining work.
@@ -142,7 +143,7 @@ func remainingWork(p Pass, fence time.Time) string {
 	switch {
 	case p.Observation.Restored != "":
 		return "the pass itself has detected the restore, another pass must follow"
-	case p.WithoutAgents, p.Observation.Paused:
+	case p.WithoutAgents, p.Observation.Paused && p.Observation.PauseUnknown == "":
 		return "" // no report will come, or no write is allowed
 	case p.Restore == nil:
 		return "the pass has not observed the restore"
@@ -151,6 +152,9 @@ func remainingWork(p Pass, fence time.Time) string {
 	}
 	if nodes := p.NotRenewedSince(fence); len(nodes) > 0 {
 		return "nodes that have not renewed their report under the fence: " + strings.Join(nodes, ", ")
+	}
+	if p.Unknown != "" {
+		return "what remains is unknown: " + p.Unknown
 	}
 	if p.ToRepair > 0 {
 		return fmt.Sprintf("%d allocations and reservations to write", p.ToRepair)

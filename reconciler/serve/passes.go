@@ -11,7 +11,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/informers"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
 
 // makeFullPass makes a pass that observes by quorum.
@@ -25,9 +24,7 @@ func (s *Server) makeFullPass(ctx context.Context) {
 	if err == nil {
 		s.plan(ctx, out, until, start)
 		if s.Guard != nil {
-			s.Guard.PassEnded(restore.Pass{
-				Judgement: out.Judgement, Restore: out.Restore, Leases: leasesOf(out), ToRepair: out.ToRepair,
-			})
+			s.Guard.PassEnded(out.RestorePass(leasesOf(out)))
 		}
 		if !out.Observation.Reports.IsKnown() || out.Observation.Paused || !out.Restore.Complete() {
 			s.Requests.AddAfter(fullPass, observeEvery) // a cache pass does not observe these changes

@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"os"
 	"runtime/debug"
 	"time"
 
@@ -16,13 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/ptr"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -240,26 +233,6 @@ func (o *Options) server(ctx context.Context, full *reconciler.Reconciler, clust
 		Health: health, Schedule: &o.Schedule,
 		CollectReports: (&serve.ReportGC{API: cluster, Log: log}).Collect,
 	}), source, nil
-}
-
-// events returns the writer of Events. Those about the process are about its pod, if known, or its namespace.
-func (o *Options) events(ctx context.Context, config *rest.Config, log *slog.Logger) (*serve.Events, error) {
-	core, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("create a client of %s: %w", config.Host, err)
-	}
-	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
-	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: core.CoreV1().Events("")})
-	context.AfterFunc(ctx, broadcaster.Shutdown)
-	self := &corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Namespace: o.Namespace(), Name: o.Namespace()}
-	if name := os.Getenv("POD_NAME"); name != "" {
-		self.Kind, self.Name, self.UID = "Pod", name, types.UID(os.Getenv("POD_UID"))
-	}
-	return &serve.Events{
-		EventRecorder: broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: serve.Component}),
-		Self:          self,
-		Waiting:       serve.NewWaitingRecorder(ctx, core.CoreV1(), log),
-	}, nil
 }
 
 // everyReplica is a Runnable that does not need the leadership.

@@ -29,6 +29,11 @@ func NewRecoverReport(out *reconciler.Result) *RecoverReport {
 		Totals: p.totals(), Writes: writes(out), Findings: lists.Map(out.Findings, NewFinding)}
 }
 
+// IsAllWritten reports whether each row was written: nothing is planned, paused or refused.
+func (d *RecoverReport) IsAllWritten() bool {
+	return !slices.ContainsFunc(d.Writes, func(w WriteRow) bool { return w.State != Written })
+}
+
 // The states of a WriteRow that was, or will be, written.
 const (
 	Planned = "Planned"
