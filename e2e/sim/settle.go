@@ -256,7 +256,10 @@ func (s *Simulation) itemOf(l leaked) *judge.Item {
 // that make passes take over each other's dates. They then wait for every machine that joined before that.
 func (s *Simulation) awaitsTheEarly() bool {
 	last := s.lastDetected()
-	if !s.plan.Serve && len(s.replicas) > 1 { // a process takes over a date when it begins its next pass
+	switch {
+	case s.plan.Serve: // the caches detect it, and the full pass after that lists who must report
+		last = last.Add(aPassTakes)
+	case len(s.replicas) > 1: // a process takes over a date when it begins its next pass
 		last = last.Add(2*s.plan.Every + aPassTakes)
 	}
 	isEarly := func(name string) bool {
