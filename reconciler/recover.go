@@ -25,14 +25,14 @@ const (
 )
 
 // UnknownLack is why there may be more that pools and reservations lack than a pass has found; "" if there is not.
-func (r *Result) UnknownLack() string {
-	if o := r.Observation; o.PauseUnknown != "" {
+func (out *Result) UnknownLack() string {
+	if o := out.Observation; o.PauseUnknown != "" {
 		return o.PauseUnknown
 	}
 	isRepaired := func(k findings.Kind) bool {
 		return k == findings.Unrecorded || k == findings.Misrecorded || k == findings.MissingReservation
 	}
-	for _, s := range r.Observation.UnknownSources() {
+	for _, s := range out.Observation.UnknownSources() {
 		if slices.ContainsFunc(findings.KindsOf(s.Name), isRepaired) {
 			return fmt.Sprintf("%s: %s", s.Name, s.Unknown)
 		}
@@ -41,9 +41,9 @@ func (r *Result) UnknownLack() string {
 }
 
 // RestorePass is what a Guard is told of a pass. leases are those of all pools, and of those that a repair creates.
-func (r *Result) RestorePass(leases map[string][]string) restore.Pass {
-	return restore.Pass{Judgement: r.Judgement, Restore: r.Restore, Leases: leases, ToRepair: r.ToRepair,
-		Unknown: r.UnknownLack()}
+func (out *Result) RestorePass(leases map[string][]string) restore.Pass {
+	return restore.Pass{Judgement: out.Judgement, Restore: out.Restore, Leases: leases, ToRepair: out.ToRepair,
+		Unknown: out.UnknownLack()}
 }
 
 // Recover writes into pools and reservations what runs, and waits for findings until they are due, and a minute for

@@ -72,7 +72,7 @@ func agent() []Mutant {
 		return *c.identity, nil`},
 		{Fault: "A watch that is forbidden once has missed nothing", Decl: "Watcher.Watch",
 			Tests: "TestWatcher_DetectsInterruption",
-			Old:   `!w.isForbidden || !wasForbidden`, New: `!w.isForbidden`},
+			Old:   `!w.isForbidden || !wasForbidden`, New: `!w.isForbidden || false && !wasForbidden`},
 		{Fault: "A Node of another boot is this machine's", Decl: "Confirmer.Identity",
 			Tests: "TestConfirmer_Identity",
 			Old:   `case err == nil && node.BootID == c.BootID:`, New: `case err == nil:`},
