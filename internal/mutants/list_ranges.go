@@ -61,6 +61,8 @@ func ranges() []Mutant {
 			New: `holdersOf(x.Assessment, func(a netip.Addr) bool { return len(x.Facts().PoolsAt(a)) > 0 })`},
 		{Fault: "A sandbox whose addresses are unread has none", Decl: "holders.unknown", Tests: "TestCheck_NotSafe",
 			Old: `!u.MayHave(mayLeadIntoAsked, isAsked)`, New: `true`},
+		{Fault: "A sandbox of a node that is missing for long has no address", Decl: "holders.unknown",
+			Tests: "TestCheck_NotSafe", Old: `x.f.IsObsolete(u.Report) && !u.IsAny`, New: `x.f.IsObsolete(u.Report)`},
 		{Fault: "A pod of a deleted definition has no address", Decl: "holders.unknown", Tests: "TestCheck_NotSafe",
 			Old: `x.f.IsUnread(p) &&`, New: `false &&`},
 		{Fault: "Guests that are unknown have no addresses", Decl: "holders.unknown", Tests: "TestCheck_NotSafe",

@@ -57,6 +57,10 @@ func TestCheck_NotSafe(t *testing.T) {
 		{"a phantom may have any address", "no CNI cache file lists the addresses of these sandboxes: " +
 			"box-9 of default/gone on worker-1 (the API has no pod default/gone)", same,
 			[]Part{pool, ReportingWorker(Sandbox("box-9", OtherUID, OfPod("gone"), Unread))}},
+		{"the same on a node that is missing for long", "no CNI cache file lists the addresses of these sandboxes: " +
+			"box-9 of default/gone on worker-9 (the API has no pod default/gone)", same,
+			[]Part{pool, Node("worker-1"), ReportingWorker(), ReportRenewed("worker-9", 20*time.Minute,
+				Sandbox("box-9", OtherUID, OfPod("gone"), Unread))}},
 		{"a phantom has unread addresses of another network", "", same, []Part{pool, ReportingWorker(Sandbox("box-9",
 			OtherUID, OfPod("gone"), func(b *v1alpha1.Sandbox) {
 				b.AddressesUnread, b.MayCarry = true, []v1alpha1.Network{{NetworkName: "red", Range: "10.0.0.0/24"}}

@@ -75,7 +75,8 @@ func (x *holders) unknown(mayLeadIntoAsked func(*ippool.NAD) bool, isAsked func(
 	}
 	add("the addresses of these pods are unknown: ", pods)
 	for _, u := range x.f.UnreadSandboxes() {
-		if x.f.IsObsolete(u.Report) || !u.MayHave(mayLeadIntoAsked, isAsked) {
+		// One that may have any address has a finding, also where its node is missing for long.
+		if x.f.IsObsolete(u.Report) && !u.IsAny || !u.MayHave(mayLeadIntoAsked, isAsked) {
 			continue
 		}
 		text := fmt.Sprintf("%s of %s on %s", u.ID, u.Pod(), u.Report.Name)
