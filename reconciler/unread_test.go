@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -104,15 +103,10 @@ func TestRecover_WaitsForWhatItCannotRead(t *testing.T) {
 // pass knows it.
 func TestGuard_OutlivesWhatAPassCannotRead(t *testing.T) {
 	for _, what := range []string{"", "definitions", "namespace"} {
-		synctest.Test(t, func(t *testing.T) {
-			s, w := newSimulator(), restoretest.NewCluster()
+		w := restoretest.NewCluster()
+		w.Guarded(t, func(t *testing.T, g *restore.Guard) {
+			s := newSimulator()
 			s.lacksAnEntry()
-			g := w.Guard(func() {}, func(restore.Event) {})
-			ctx, stop := context.WithCancel(t.Context())
-			ended := make(chan struct{})
-			go func() { g.Run(ctx); close(ended) }()
-			defer func() { stop(); <-ended }()
-			w.Wait(time.Second)
 			w.RestoreEtcd()
 			w.IsFenced(t, true)
 			time.Sleep(12 * time.Second) // the agent reports now, since it paused between its tries

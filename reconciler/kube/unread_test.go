@@ -1,10 +1,8 @@
 package kube_test
 
 import (
-	"context"
 	"net/http"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
@@ -23,14 +21,8 @@ func TestGuard_OutlivesAnUnreadNamespace(t *testing.T) {
 			f.answers[namespace] = fails(code)
 			o, err := f.cluster(t).List(t.Context()) // all else is answered
 			check(t, err)
-			synctest.Test(t, func(t *testing.T) {
-				w := restoretest.NewCluster()
-				g := w.Guard(func() {}, func(restore.Event) {})
-				ctx, stop := context.WithCancel(t.Context())
-				ended := make(chan struct{})
-				go func() { g.Run(ctx); close(ended) }()
-				defer func() { stop(); <-ended }()
-				w.Wait(time.Second)
+			w := restoretest.NewCluster()
+			w.Guarded(t, func(t *testing.T, g *restore.Guard) {
 				w.RestoreEtcd()
 				w.IsFenced(t, true)
 				o.FencedSince = w.Since()

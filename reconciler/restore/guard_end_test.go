@@ -14,7 +14,7 @@ func TestGuard_OutageDuringAFence(t *testing.T) {
 	for _, outage := range []time.Duration{95 * time.Second, 80 * time.Second} {
 		t.Run(outage.String(), func(t *testing.T) {
 			w := restoretest.NewCluster()
-			guarded(t, w, func(t *testing.T, g *restore.Guard) {
+			w.Guarded(t, func(t *testing.T, g *restore.Guard) {
 				w.RestoreEtcd()
 				w.IsFenced(t, true)
 				w.Change(func() { w.IsAway, w.StandsSince = true, time.Time{} }, outage) // the Leases expire
@@ -31,7 +31,7 @@ func TestGuard_OutageDuringAFence(t *testing.T) {
 // A new leader reports the restore for which it has kept the fence before.
 func TestGuard_OneFencePerRestore(t *testing.T) {
 	w := restoretest.NewCluster()
-	guarded(t, w, func(t *testing.T, g *restore.Guard) {
+	w.Guarded(t, func(t *testing.T, g *restore.Guard) {
 		w.RestoreEtcd()
 		w.Wait(92 * time.Second)
 		w.IsFenced(t, false)
@@ -63,7 +63,7 @@ func TestGuard_OneFencePerRestore(t *testing.T) {
 // A restore may lose the pool of which a pod has an address.
 func TestGuard_KeepsLeasesOfLostPools(t *testing.T) {
 	w := restoretest.NewCluster()
-	guarded(t, w, func(t *testing.T, g *restore.Guard) {
+	w.Guarded(t, func(t *testing.T, g *restore.Guard) {
 		w.Change(func() { w.IsAway = true }, 5*time.Second)
 		w.Change(func() { w.IsAway, w.PoolLeases = false, map[string][]string{"other": {"whereabouts"}} }, 20*time.Second)
 		g.ReportEvidence("a pool is older")
@@ -75,6 +75,6 @@ func TestGuard_KeepsLeasesOfLostPools(t *testing.T) {
 
 func TestGuard_LeavesTheFenceToOthers(t *testing.T) {
 	w := restoretest.NewCluster()
-	guarded(t, w, func(*testing.T, *restore.Guard) { w.RestoreEtcd() })
+	w.Guarded(t, func(*testing.T, *restore.Guard) { w.RestoreEtcd() })
 	restoretest.Equal(t, "calls of Leave and Lower", []int{w.Leaves, w.Lowers}, []int{1, 0})
 }

@@ -1,10 +1,8 @@
 package restore_test
 
 import (
-	"context"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -15,21 +13,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/restore/restoretest"
 )
-
-// guarded runs a guard in a bubble until the test has ended.
-func guarded(t *testing.T, w *restoretest.Cluster, test func(t *testing.T, g *restore.Guard)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		g := w.Guard(func() {}, func(restore.Event) {})
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() { g.Run(ctx); close(ended) }()
-		w.Wait(time.Second)
-		test(t, g)
-		stop()
-		<-ended
-	})
-}
 
 // eventsOf are the events of one type.
 func eventsOf[T restore.Event](w *restoretest.Cluster) (all []T) {
@@ -67,7 +50,7 @@ func TestGuard_NoFenceWithoutARestore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := restoretest.NewCluster()
 			w.Answer.HasReconnected = true // as at the start of a process
-			guarded(t, w, func(t *testing.T, g *restore.Guard) {
+			w.Guarded(t, func(t *testing.T, g *restore.Guard) {
 				for range 3 {
 					w.Change(func() { outage(w, true) }, 20*time.Second)
 					w.Change(func() { outage(w, false) }, 2*time.Second)
@@ -108,7 +91,7 @@ func TestGuard_RestoreEvidence(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := restoretest.NewCluster()
 			w.Answer.Lease = lease("1", "90")
-			guarded(t, w, func(t *testing.T, g *restore.Guard) {
+			w.Guarded(t, func(t *testing.T, g *restore.Guard) {
 				if tt.outage > 0 {
 					w.Change(func() { w.IsAway = true }, tt.outage)
 				}
@@ -143,7 +126,7 @@ func passUnder(g *restore.Guard, fence time.Time, state facts.NodeState, restore
 
 func TestGuard_LowersTheFenceWhenNoWorkRemains(t *testing.T) {
 	w := restoretest.NewCluster()
-	guarded(t, w, func(t *testing.T, g *restore.Guard) {
+	w.Guarded(t, func(t *testing.T, g *restore.Guard) {
 		w.RestoreEtcd()
 		for _, before := range []time.Time{{}, time.Now().Add(-time.Minute)} { // before the fence
 			passUnder(g, before, facts.NodeFresh, "")
@@ -173,7 +156,7 @@ func TestGuard_LowersTheFenceAtItsTimeout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := restoretest.NewCluster()
 			w.Age, w.IsBusy = c.age, c.isBusy
-			guarded(t, w, func(t *testing.T, g *restore.Guard) {
+			w.Guarded(t, func(t *testing.T, g *restore.Guard) {
 				w.RestoreEtcd()
 				for wait := 88*time.Second - c.age; wait > 0; wait -= time.Second {
 					pass(g, facts.NodeNoFreshReport, "")
@@ -193,7 +176,7 @@ func TestGuard_LowersTheFenceAtItsTimeout(t *testing.T) {
 func TestGuard_SaysWhatRemains(t *testing.T) {
 	for _, isLeader := range []bool{true, false} {
 		w := restoretest.NewCluster()
-		guarded(t, w, func(t *testing.T, g *restore.Guard) {
+		w.Guarded(t, func(t *testing.T, g *restore.Guard) {
 			if isLeader {
 				g.Lead()
 			}
@@ -215,7 +198,7 @@ func TestGuard_SaysWhatRemains(t *testing.T) {
 func TestGuard_SaysThatItRaisesTheFence(t *testing.T) {
 	w := restoretest.NewCluster()
 	w.IsBusy = true
-	guarded(t, w, func(t *testing.T, g *restore.Guard) {
+	w.Guarded(t, func(t *testing.T, g *restore.Guard) {
 		w.RestoreEtcd()
 		restoretest.Equal(t, "complete", len(eventsOf[restore.Complete](w)), 0)
 		for range 2 {
@@ -233,7 +216,7 @@ func TestGuard_SaysThatItRaisesTheFence(t *testing.T) {
 
 func TestGuard_AnotherReplicaLowersTheFence(t *testing.T) {
 	w := restoretest.NewCluster()
-	guarded(t, w, func(t *testing.T, g *restore.Guard) {
+	w.Guarded(t, func(t *testing.T, g *restore.Guard) {
 		w.RestoreEtcd()
 		w.IsFenced(t, true)
 		w.Change(func() { w.IsEndedByPeer = true }, time.Second)
@@ -246,7 +229,7 @@ func TestGuard_AnotherReplicaLowersTheFence(t *testing.T) {
 func TestGuard_WarnsOnceWithoutPools(t *testing.T) {
 	w := restoretest.NewCluster()
 	w.PoolLeases = nil
-	guarded(t, w, func(t *testing.T, _ *restore.Guard) {
+	w.Guarded(t, func(t *testing.T, _ *restore.Guard) {
 		for i := range uint64(3) {
 			w.Change(func() { w.Answer.Revision = 50 - i }, time.Minute)
 		}

@@ -48,7 +48,7 @@ func TestGuard_RemainingWork(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := restoretest.NewCluster()
-			guarded(t, w, func(t *testing.T, g *restore.Guard) {
+			w.Guarded(t, func(t *testing.T, g *restore.Guard) {
 				w.RestoreEtcd()
 				o := c.observed(w.StandsSince)
 				o.FencedSince = w.StandsSince

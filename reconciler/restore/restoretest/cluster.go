@@ -49,6 +49,21 @@ func (c *Cluster) Guard(fullPass func(), onEvent func(restore.Event)) *restore.G
 		OnEvent:  func(e restore.Event) { c.do(func() { c.Events = append(c.Events, e) }); onEvent(e) }})
 }
 
+// Guarded runs a test in a bubble in which a Guard runs, for a second so far.
+func (c *Cluster) Guarded(t *testing.T, test func(t *testing.T, g *restore.Guard)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		g := c.Guard(func() {}, func(restore.Event) {})
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { g.Run(ctx); close(ended) }()
+		c.Wait(time.Second)
+		test(t, g)
+		stop()
+		<-ended
+	})
+}
+
 func (c *Cluster) do(what func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
