@@ -52,25 +52,30 @@ func (r *Runtime) SandboxOf(ctx context.Context, uid string) (string, error) {
 	return "", errors.Join(err, fmt.Errorf("%s has no READY sandbox of the pod %s", r.Node.Name, uid))
 }
 
-// Output is the output of a pod's first container, in its first run.
+// Output is the output of a pod's first container, in all of its runs that kubelet keeps.
 func (w *Worker) Output(pod *corev1.Pod) (stdout, stderr string, err error) {
-	container := pod.Spec.Containers[0].Name
-	log, err := os.ReadFile(w.Outside(fmt.Sprintf("/var/log/pods/%s_%s_%s/%s/0.log", pod.Namespace, pod.Name, pod.UID,
-		container)))
-	for line := range strings.Lines(string(log)) {
-		// time, stream, F or P for a line that goes on, text
-		fields := strings.SplitN(line, " ", 4)
-		if len(fields) < 4 {
-			continue
+	folder := w.Outside(fmt.Sprintf("/var/log/pods/%s_%s_%s/%s", pod.Namespace, pod.Name, pod.UID,
+		pod.Spec.Containers[0].Name))
+	for run := range int(pod.Status.ContainerStatuses[0].RestartCount) + 1 {
+		log, readErr := os.ReadFile(filepath.Join(folder, fmt.Sprint(run, ".log")))
+		if !os.IsNotExist(readErr) { // kubelet removes the older ones
+			err = errors.Join(err, readErr)
 		}
-		text := fields[3]
-		if fields[2] == "P" {
-			text = strings.TrimSuffix(text, "\n")
-		}
-		if fields[1] == "stdout" {
-			stdout += text
-		} else {
-			stderr += text
+		for line := range strings.Lines(string(log)) {
+			// time, stream, F or P for a line that goes on, text
+			fields := strings.SplitN(line, " ", 4)
+			if len(fields) < 4 {
+				continue
+			}
+			text := fields[3]
+			if fields[2] == "P" {
+				text = strings.TrimSuffix(text, "\n")
+			}
+			if fields[1] == "stdout" {
+				stdout += text
+			} else {
+				stderr += text
+			}
 		}
 	}
 	return stdout, stderr, err

@@ -31,6 +31,22 @@ func gates() []Mutant {
 		{Fault: "A process counts alone without its operator's consent", Decl: "Reconciler.updateWindow",
 			Tests: "TestBreaker_Store",
 			Old:   `!isDry && !r.WithoutRestoreStore`, New: `false`},
+		{Fault: "While a watch is forbidden no older object is a restore", Decl: "FullSource.listAndVerify",
+			Tests: "TestFull_DetectsRestore",
+			Old:   `o.Restored = cmp.Or(f.takeRestore(), revisions, older)`,
+			New: `if !isSynced {
+		older = ""
+	}
+	o.Restored = cmp.Or(f.takeRestore(), revisions, older)`},
+		{Fault: "An older object of a kind whose watch is forbidden is no restore", Decl: "Source.differences",
+			Tests: "TestFull_DetectsRestore",
+			Old:   `if kube.Older(listed, cached) {`, New: `if k.isCompared() && kube.Older(listed, cached) {`},
+		{Fault: "A revision of a kind whose watch is forbidden is no restore", Decl: "Source.compareRevisions",
+			Tests: "TestFull_DetectsRestore",
+			Old:   `if newest == 0 {`, New: `if newest == 0 || k.isRefused() {`},
+		{Fault: "A pass that cannot compare revisions concludes that nothing was restored",
+			Decl: "FullSource.listAndVerify", Tests: "TestFull_RevisionIsUnknown",
+			Old: `f.compareRevisions(ctx, read)`, New: `f.compareRevisions(ctx, read[:0])`},
 		{Fault: "A restore that a starting API server forbids to share is shared by nobody", Decl: "Source.share",
 			Tests: "TestRun_SharesARestore",
 			Old: `if err != nil {

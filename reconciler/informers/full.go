@@ -53,12 +53,19 @@ func (f FullSource) listAndVerify(ctx context.Context) (*facts.Observation, erro
 	if err != nil {
 		return nil, err
 	}
-	var difference, older, revisions string
-	if isSynced {
-		if difference, older, err = f.settle(ctx, o); err != nil {
-			return nil, err
-		}
-		revisions, err = f.compareRevisions(ctx)
+	// What the caches have had shows a restore also while they are not synced, and while a kind is refused: an API server
+	// that has just started, as after a restore, forbids what it grants a moment later.
+	difference, older, err := f.settle(ctx, o, isSynced)
+	if err != nil {
+		return nil, err
+	}
+	read, others := f.readKinds(o)
+	revisions, err := f.compareRevisions(ctx, read)
+	if err != nil {
+		return nil, fmt.Errorf("compare what was read with the watches: %w", err)
+	}
+	if revisions == "" {
+		revisions, err = f.compareRevisions(ctx, others)
 	}
 	o.Restored = cmp.Or(f.takeRestore(), revisions, older)
 	if o.Restored != "" {
@@ -85,8 +92,8 @@ func (f FullSource) listAndVerify(ctx context.Context) (*facts.Observation, erro
 		}
 	}
 	f.mu.Unlock()
-	isBroken := o.Restored != "" || err == nil && difference != "" && wereOpen
-	if why := cmp.Or(o.Restored, difference); isSynced && isBroken {
+	isBroken := o.Restored != "" || isSynced && err == nil && difference != "" && wereOpen
+	if why := cmp.Or(o.Restored, difference); isBroken {
 		f.Rebuild(why)
 		f.OnRebuild(why)
 	}
@@ -136,36 +143,41 @@ func (s *Source) intern(o any) any {
 	return o
 }
 
-// settle returns differences of the caches and the observation once the caches had time to catch up. An object that
-// still differs, and that has not changed in the cache since the read began, is wrong there.
-func (s *Source) settle(ctx context.Context, o *facts.Observation) (difference, older string, err error) {
+// settle returns differences of the caches and the observation once the caches, if synced, had time to catch up. An
+// object that still differs, and that has not changed in the cache since the read began, is wrong there.
+func (s *Source) settle(
+	ctx context.Context, o *facts.Observation, isSynced bool,
+) (difference, older string, err error) {
 	agrees := func(context.Context) (bool, error) {
 		difference, older = s.differences(o)
-		return difference == "", nil
+		return difference == "" || !isSynced, nil
 	}
 	_ = wait.PollUntilContextTimeout(ctx, s.settleTimeout/20, s.settleTimeout, true, agrees)
 	return difference, older, ctx.Err()
 }
 
-// differences describes how the caches differ from an observation, but for objects that change meanwhile; "" if they
-// agree. older names an object with an older resourceVersion than in the cache, which shows a restore of etcd.
+// differences describes how the caches differ from an observation, but for objects that change meanwhile, and for kinds
+// that are refused; "" if they agree. older names an object of any kind with an older resourceVersion than in the
+// cache, which shows a restore of etcd.
 func (s *Source) differences(o *facts.Observation) (difference, older string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var found, backwards []string
-	compare := func(key objectKey, cached, listed string) {
-		switch {
-		case cached == listed, s.changes[key]:
+	compare := func(k *store, key objectKey, cached, listed string) {
+		if cached == listed || s.changes[key] {
 			return
+		}
+		if kube.Older(listed, cached) {
+			backwards = append(backwards, fmt.Sprintf("%s is at resourceVersion %s after %s", key, listed, cached))
+		}
+		switch {
+		case !k.isCompared():
 		case cached == "":
 			found = append(found, key.String()+" is not in the cache")
 		case listed == "":
 			found = append(found, key.String()+" is in the cache and does not exist")
 		default:
 			found = append(found, fmt.Sprintf("%s has resourceVersion %s in the cache, and %s", key, cached, listed))
-		}
-		if kube.Older(listed, cached) {
-			backwards = append(backwards, fmt.Sprintf("%s is at resourceVersion %s after %s", key, listed, cached))
 		}
 	}
 	inBoth := map[*item]bool{}
@@ -174,17 +186,15 @@ func (s *Source) differences(o *facts.Observation) (difference, older string) {
 		if i := k.objects[key.NamespacedName]; i != nil {
 			cached, inBoth[i] = i.ResourceVersion, true
 		}
-		if k.isCompared() {
-			compare(key, cached, version)
-		}
+		compare(k, key, cached, version)
 	})
 	for _, k := range s.stores {
-		if !isRead(o, k.resource.Resource) || !k.isCompared() {
+		if !isRead(o, k.resource.Resource) {
 			continue
 		}
 		for name, i := range k.objects {
 			if !inBoth[i] {
-				compare(objectKey{k.resource.Resource, name}, i.ResourceVersion, "")
+				compare(k, objectKey{k.resource.Resource, name}, i.ResourceVersion, "")
 			}
 		}
 	}
@@ -203,6 +213,18 @@ func (s *Source) differences(o *facts.Observation) (difference, older string) {
 // isCompared reports whether the caches should have what a full pass reads of the kind. They should if their LIST was
 // answered with 404, since what is not served cannot be read. The caller holds mu.
 func (s *store) isCompared() bool { return !s.isRefused() || apierrors.IsNotFound(s.noList) }
+
+// readKinds are the kinds that an observation has all objects of, and the others.
+func (s *Source) readKinds(o *facts.Observation) (read, others []*store) {
+	for _, k := range s.stores {
+		if isRead(o, k.resource.Resource) {
+			read = append(read, k)
+		} else {
+			others = append(others, k)
+		}
+	}
+	return read, others
+}
 
 // isRead reports whether an observation has all objects of a kind.
 func isRead(o *facts.Observation, resource string) bool {

@@ -3,15 +3,19 @@ package informers
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
@@ -202,6 +206,18 @@ func TestFull_DetectsRestore(t *testing.T) {
 			b.api.has("pods", aPod("web", "60"))
 			b.sets(t, "pods", aPod("web", "60"))
 		}, "pods default/web is at resourceVersion 60 after 70"},
+		"older object of a kind whose watch is forbidden": {func(t *testing.T, b *bench) {
+			b.isForbidden(t, "pods")
+			b.api.has("pods", aPod("web", "60"))
+		}, "pods default/web is at resourceVersion 60 after 70"},
+		"older object while the watch of another kind is forbidden": {func(t *testing.T, b *bench) {
+			b.isForbidden(t, "ippools")
+			b.api.has("pods", aPod("web", "60"))
+		}, "pods default/web is at resourceVersion 60 after 70"},
+		"revision of a kind whose watch is forbidden": {func(t *testing.T, b *bench) {
+			b.isForbidden(t, "pods")
+			b.api.isAt(50)
+		}, "etcd is at resourceVersion 50, and the watch of pods has delivered 70"},
 	}
 	for name, tt := range restored {
 		t.Run(name, func(t *testing.T) {
@@ -230,6 +246,33 @@ func TestFull_DetectsRestore(t *testing.T) {
 		b.api.has("pods", next)
 		equal(t, "restored", b.fullPass(t).Restored, "")
 	})
+}
+
+// isForbidden makes a watch fail as those of an API server do that has just started.
+func (b *bench) isForbidden(t *testing.T, resource string) {
+	t.Helper()
+	b.source.store(resource).handleResult(t.Context(), "watch", apierrors.NewForbidden(schema.GroupResource{}, "", nil))
+}
+
+// A pass that cannot compare may not conclude that nothing was restored.
+func TestFull_RevisionIsUnknown(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.api.has("pods", aPod("web", "70"))
+	b.sets(t, "pods", aPod("web", "70"))
+	instead := b.api.Instead
+	b.api.Instead = func(q *fakeapi.Request) *fakeapi.Answer {
+		if q.Query.Get("limit") == "1" && q.Resource == fakeapi.Pods {
+			a := fakeapi.Failure(http.StatusInternalServerError, metav1.StatusReasonInternalError, "")
+			return &a
+		}
+		return instead(q)
+	}
+	if _, err := b.full.List(t.Context()); err == nil || !strings.Contains(err.Error(), "compare what was read") {
+		t.Errorf("the full pass says %v", err)
+	}
+	b.api.Instead = instead
+	b.fullPass(t)
 }
 
 func TestList_ComparesRevisionsAfterAWatchWasOpened(t *testing.T) {

@@ -90,7 +90,7 @@ func (s *Source) checkWatches(ctx context.Context) error {
 	if isChecked {
 		return nil
 	}
-	why, err := s.compareRevisions(ctx)
+	why, err := s.compareRevisions(ctx, s.stores)
 	if err != nil {
 		return err
 	}
@@ -104,17 +104,21 @@ func (s *Source) checkWatches(ctx context.Context) error {
 	return nil
 }
 
-// compareRevisions returns evidence that etcd is at an older resourceVersion than the watches have delivered, or "".
-func (s *Source) compareRevisions(ctx context.Context) (why string, err error) {
-	for _, k := range s.stores {
+// compareRevisions returns evidence that etcd is at an older resourceVersion than the watches of some kinds have
+// delivered, or "". A kind that the API server refuses now shows nothing.
+func (s *Source) compareRevisions(ctx context.Context, kinds []*store) (why string, err error) {
+	for _, k := range kinds {
 		s.mu.Lock()
-		newest, isRefused := k.newest, k.isRefused()
+		newest := k.newest
 		s.mu.Unlock()
-		if newest == 0 || isRefused {
+		if newest == 0 {
 			continue
 		}
 		now, err := s.Cluster.Revision(ctx, k.resource, k.namespace, k.name)
-		if err != nil {
+		switch {
+		case isRefusal(err):
+			continue
+		case err != nil:
 			return "", err
 		}
 		if now < newest {

@@ -171,7 +171,7 @@ func (b *syncBuffer) String() string {
 func TestRun_ForbiddenRequiredKind(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.source.store("pods").handleResult(t.Context(), "watch", apierrors.NewForbidden(schema.GroupResource{}, "", nil))
+	b.isForbidden(t, "pods")
 	equal(t, "synced", b.source.Synced(), false)
 }
 

@@ -79,7 +79,7 @@ func (s *store) handleResult(ctx context.Context, verb string, err error) {
 		apierrors.IsTooManyRequests(err) { // the Reflector tries again; a full pass would be a larger load
 		return
 	}
-	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+	if isRefusal(err) {
 		if verb == "list" {
 			if s.noList != nil {
 				return
@@ -99,6 +99,11 @@ func (s *store) handleResult(ctx context.Context, verb string, err error) {
 	if wasVerified {
 		s.source.onChange("watch") // no event of the watch will request a pass
 	}
+}
+
+// isRefusal reports whether the API server refuses a request, for lack of a right or of the resource.
+func isRefusal(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }
 
 // isRefused reports whether the API server refused the last LIST or watch. The caller holds mu.
