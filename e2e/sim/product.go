@@ -248,7 +248,7 @@ func (s *Simulation) serveReplica(ctx context.Context, r *replica, cluster *kube
 			Fence: cluster.Fence(), Detector: source, Timeout: restore.LongestFence, FullPass: requests.FullPass,
 			OnEvent: recorder.FenceEvent,
 		})
-		full.Fence, source.OnRestore = cluster.Fence(), guard.ReportEvidence
+		full.Fence, source.OnRestore, cluster.OnPeerFence = cluster.Fence(), guard.ReportEvidence, guard.Join
 	}
 	full.Source = source.Full()
 	full.Progress = func(string) { health.Progress() }

@@ -48,6 +48,9 @@ type Cluster struct {
 	OnDenied func() // is called for each write that RBAC, a policy or a schema forbids, by several goroutines at once
 	// OnForeignHold is called with how long another process held whereabouts' Lease while this one waited for it.
 	OnForeignHold func(time.Duration)
+	// OnPeerFence, if set, is called where a hold would wait for the fence of another replica. That hold fails with
+	// apply.ErrLeaseBusy at once: this process should raise the fence, too, and work under it.
+	OnPeerFence func()
 	// Intern is called for each object of a LIST, by several goroutines at once. It returns an equal object that is in
 	// memory already, or the object itself.
 	Intern func(any) any

@@ -252,6 +252,42 @@ func TestFence_Hold(t *testing.T) {
 	})
 }
 
+// A process that has raised no fence leads while another replica keeps one. It must work under that fence, as long as
+// the fence can be renewed.
+func TestFence_HoldUnderThatOfAPeer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newLeaseAPI()
+		peer, c := a.cluster(t, "peer").Fence(), a.cluster(t, "us")
+		joined := 0
+		hold := func() (time.Duration, error) {
+			began := time.Now()
+			err := c.Hold(t.Context(), "kube-system", []string{"whereabouts"},
+				func(context.Context, apply.Session) error { return nil })
+			return time.Since(began), err
+		}
+		raise(t, peer, theShared)
+		raised := time.Now()
+		if took, err := hold(); took < 30*time.Second || !errors.Is(err, apply.ErrLeaseBusy) || joined != 0 {
+			t.Errorf("a command waits for its turn: %v after %s", err, took)
+		}
+		c.OnPeerFence = func() { joined++ }
+		took, err := hold()
+		equal(t, "it joins at once", took < time.Second && joined == 1 && errors.Is(err, apply.ErrLeaseBusy), true)
+		c.Fence().Lead()
+		raise(t, c.Fence(), theShared)
+		took, err = hold()
+		check(t, err)
+		equal(t, "it works at once", took < time.Second && joined == 1, true)
+		c.Fence().Leave()
+
+		time.Sleep(time.Until(raised.Add(91 * time.Second))) // nobody renews it any more
+		if _, err = hold(); joined != 1 {
+			t.Errorf("it joined a fence that has ended: %v", err)
+		}
+		peer.Lower(t.Context())
+	})
+}
+
 func TestFence_ForbiddenNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newLeaseAPI()

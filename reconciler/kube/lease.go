@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
 
 // whereabouts' ADD and DEL elect a leader for each call: lease 1.5 s, renewed within 1 s, retried every 0.5 s and a
@@ -40,6 +41,7 @@ const (
 
 var (
 	errHeldByOther = errors.New("another process holds it")
+	errPeerFence   = errors.New("the fence of another replica holds it, and this process joins that")
 	errOthersWait  = errors.New("others took it in turn") // so this process yields it for its whole time
 )
 
@@ -137,6 +139,10 @@ func (c *Cluster) take(ctx context.Context, namespace string, names []string) (*
 		switch {
 		case err == nil:
 			return h, nil
+		case errors.Is(err, errPeerFence):
+			c.OnPeerFence()
+			return nil, fmt.Errorf("%w: Lease %s in namespace %s: %v", //nolint:errorlint // only text
+				apply.ErrLeaseBusy, names[0], namespace, err)
 		case apierrors.IsForbidden(err):
 			c.OnDenied()
 			return nil, fmt.Errorf("%w: %v", apply.ErrLeaseForbidden, innermost(err)) //nolint:errorlint // only text
@@ -208,6 +214,9 @@ func (h *leases) take(ctx context.Context, name string) error {
 	}
 	// A Lease with our identity is of a request whose answer was lost.
 	if holder := holderOf(l); holder != "" && holder != h.c.Identity && !h.c.isExpired(l) {
+		if age, isAlive := h.c.fenceOf(l); h.c.OnPeerFence != nil && isAlive && age < restore.LongestFence {
+			return errPeerFence
+		}
 		return fmt.Errorf("%w: %s", errHeldByOther, holder)
 	}
 	sent := time.Now()

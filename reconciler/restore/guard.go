@@ -1,6 +1,7 @@
 package restore
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"sync"
@@ -88,9 +89,20 @@ func (g *Guard) ReportRestore(id, why string) {
 		return
 	}
 	if g.fencedID = id; g.unnamed == "" {
-		g.evidence, g.isEvidenceNamed = why, true
+		g.evidence, g.isEvidenceNamed = cmp.Or(why, "the stored state does not say why"), true
 	}
 	g.unnamed = ""
+	g.wake()
+}
+
+// Join records that another replica has raised the fence, and that this one leads and must work under it. A fence that is
+// raised here already serves.
+func (g *Guard) Join() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.current == nil && g.evidence == "" {
+		g.evidence, g.isEvidenceNamed = "another replica has raised the fence", true
+	}
 	g.wake()
 }
 

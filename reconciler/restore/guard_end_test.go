@@ -60,6 +60,23 @@ func TestGuard_OneFencePerRestore(t *testing.T) {
 	})
 }
 
+// A process that starts under the fence of another replica, and leads, works under it. That is no restore of its own.
+func TestGuard_JoinsTheFenceOfAPeer(t *testing.T) {
+	w := restoretest.NewCluster()
+	w.Guarded(t, func(t *testing.T, g *restore.Guard) {
+		g.Lead()
+		g.Join()
+		w.Wait(time.Second)
+		w.IsFenced(t, true)
+		g.Join() // as each hold says until then
+		w.Wait(92 * time.Second)
+		w.IsFenced(t, false)
+		g.ReportRestore("first", "etcd was restored")
+		w.Wait(time.Second)
+		w.IsFenced(t, true)
+	})
+}
+
 // A restore may lose the pool of which a pod has an address.
 func TestGuard_KeepsLeasesOfLostPools(t *testing.T) {
 	w := restoretest.NewCluster()

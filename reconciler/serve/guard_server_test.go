@@ -46,27 +46,43 @@ func TestServer_FullPassesUnderTheFence(t *testing.T) {
 	})
 }
 
-// The first pass of a new leader reports the restore for which its process has raised the fence, although that pauses
-// no release.
+// The first pass of a new leader raises the fence for a restore for which its process has raised it before, or for
+// which nodes have yet to report, although no release waits for that.
 func TestServer_NewLeaderReportsTheRestore(t *testing.T) {
-	for name, isFenced := range map[string]bool{"that it has detected": true, "of an earlier process": false} {
+	for name, tt := range map[string]struct {
+		isDetected bool
+		stored     string // by an earlier process
+		restores   float64
+	}{
+		"that it has detected":                        {true, "", 1},
+		"that an earlier process has detected":        {false, `{"id":"kb3q7m2n5p","awaited":{"worker-1":false}}`, 1},
+		"since which all nodes have reported already": {false, `{"id":"kb3q7m2n5p","settled":true}`, 0},
+	} {
 		t.Run(name, func(t *testing.T) {
 			c, w := newCluster(), restoretest.NewCluster()
 			serving(t, c, plan.Options{}, func(t *testing.T, s *Server) {
 				guards(t, w, c, s)
 				s.hasPassed = false // it rests
 				r := restoretest.Report("worker-1", time.Time{})
-				r.RestoreNonce = "k3f7q2m9xa"
+				if tt.isDetected {
+					r.RestoreNonce = "k3f7q2m9xa"
+				}
 				c.mu.Lock()
 				c.reports = []*podstate.Report{r}
 				c.mu.Unlock()
-				if isFenced {
+				known, err := s.Full.Process.Known.Read(tt.stored, time.Now())
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.Full.Process.Known.State = known
+				if tt.isDetected {
 					w.RestoreEtcd()
 				} else {
 					s.Requests.FullPass()
 				}
 				c.sleep(5 * time.Second)
-				restoretest.Equal(t, "restores", valueOf(t, s.Recorder.Metrics.restores), map[bool]float64{true: 1}[isFenced])
+				restoretest.Equal(t, "restores", valueOf(t, s.Recorder.Metrics.restores), tt.restores)
+				restoretest.Equal(t, "fences", w.Raises, tt.restores)
 			})
 		})
 	}

@@ -156,14 +156,14 @@ func (s *Server) backOff(out *reconciler.Result, start time.Time) {
 const fenceWithin = 10 * time.Minute
 
 // handleRestore rebuilds the caches and raises the fence after a new restore of etcd. For the first pass of a process,
-// an earlier restore is new only if it pauses releases; for later ones, one that may be of the one before is not.
+// an earlier restore is new until all nodes have reported; for later ones, one that may be of the one before is not.
 func (s *Server) handleRestore(out *reconciler.Result) {
 	known := s.Full.Process.Known
 	id := known.ID()
 	isKnown := id == s.lastRestore || s.hasPassed && known.IsAgain()
 	if !s.hasPassed {
 		isFenced := s.Guard != nil && s.Guard.IsFenced() // this process has detected it, too
-		isKnown = isKnown || !isFenced && !hasRefused(out, plan.EtcdRestored)
+		isKnown = isKnown || !isFenced && out.Restore.Complete()
 	}
 	s.hasPassed, s.lastRestore = true, id
 	if isKnown {

@@ -219,7 +219,7 @@ func (o *Options) server(ctx context.Context, full *reconciler.Reconciler, clust
 			Fence: cluster.Fence(), Detector: source, Timeout: o.FenceTimeout, FullPass: requests.FullPass,
 			OnEvent: recorder.FenceEvent,
 		})
-		full.Fence, source.OnRestore = cluster.Fence(), guard.ReportEvidence
+		full.Fence, source.OnRestore, cluster.OnPeerFence = cluster.Fence(), guard.ReportEvidence, guard.Join
 	}
 	source.OnRebuild = recorder.CachesRebuilt
 	full.Source = source.Full()
