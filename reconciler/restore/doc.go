@@ -54,6 +54,7 @@
 //
 // After a restore whereabouts would assign addresses in use, because pools lack what was written since the backup. So
 // the Guard of each replica raises the Fence: it holds whereabouts' Leases, so that ADDs and DELs wait while --repair
-// writes what runs into the pools. The Guard lowers the Fence once a full pass under it has found no work left, or
-// after its timeout.
+// writes what runs into the pools. A leader that starts under the Fence of another replica raises it, too (Join), since
+// only passes of a process with a Fence write under it. The Guard lowers the Fence once a full pass under it has found
+// no work left, or after its timeout.
 package restore
