@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	netutils "k8s.io/utils/net"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cniconf"
 )
@@ -48,6 +49,9 @@ type Network struct {
 	SlicePool string
 	// Bounds are those of the Ranges, in their order.
 	Bounds []Bounds
+	// Gateway is the address that pods get as their gateway, invalid without one. whereabouts assigns it to a pod as any
+	// other address, unless it is excluded (v0.9.4, pkg/allocate/allocate.go, IterateForAssignment).
+	Gateway netip.Addr
 	// Segment is that of the plugin which has the section.
 	Segment Segment
 	// Refused is why every ADD by this section fails, "" for no reason. Addresses assigned before an edit remain valid.
@@ -158,6 +162,7 @@ func readIPAM(raw json.RawMessage) (Network, bool, error) {
 		Type        string      `json:"type"`
 		NetworkName string      `json:"network_name"`
 		SliceSize   string      `json:"node_slice_size"`
+		Gateway     any         `json:"gateway"`
 		Overlapping *bool       `json:"enable_overlapping_ranges"`
 		Ranges      []ipamRange `json:"ipRanges"`
 	}
@@ -172,6 +177,11 @@ func readIPAM(raw json.RawMessage) (Network, bool, error) {
 	bits, err := strconv.Atoi(strings.TrimPrefix(ipam.SliceSize, "/"))
 	if err == nil && n.Slices && bits > 0 && bits <= 128 {
 		n.SliceBits = bits
+	}
+	if text := fmt.Sprint(ipam.Gateway); ipam.Gateway != nil && ipam.Gateway != "" {
+		if n.Gateway = addrOf(netutils.ParseIPSloppy(text)); !n.Gateway.IsValid() {
+			n.Refused = fmt.Sprintf("gateway %q is not an address", text)
+		}
 	}
 	ranges := ipam.Ranges
 	if ipam.Range != "" {

@@ -27,6 +27,8 @@ func TestWhatWhereaboutsRefusesIsSaidAndIsStillANetwork(t *testing.T) {
 		{"an exclude that is no text", `"range":"10.0.0.0/24","exclude":[5]`, `exclude "5"`},
 		{"a first address outside", `"range":"10.0.1.5-10.0.0.9/24"`, `"10.0.1.5" is not an address of 10.0.0.0/24`},
 		{"a first address that is none", `"range":"x-10.0.0.9/24"`, `"x" is not an address`},
+		{"a gateway that is none", `"range":"10.0.0.0/24","gateway":"10.0.0"`, `gateway "10.0.0" is not an address`},
+		{"a gateway that is no text", `"range":"10.0.0.0/24","gateway":5`, `gateway "5" is not an address`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := nadOf(`{"ipam":{"type":"whereabouts",` + c.ipam + `}}`)
@@ -38,6 +40,8 @@ func TestWhatWhereaboutsRefusesIsSaidAndIsStillANetwork(t *testing.T) {
 			}
 		})
 	}
+	routed := nadOf(`{"ipam":{"type":"whereabouts","range":"10.0.0.0/24","gateway":"10.0.0.001"}}`)
+	equal(t, "a gateway", routed.Networks[0].Gateway, netip.MustParseAddr("10.0.0.1"))
 	equal(t, "refused for a range_start that is none",
 		nadOf(`{"ipam":{"type":"whereabouts","range":"10.0.0.0/24","range_start":"x"}}`).Networks[0].Refused, "")
 }

@@ -48,6 +48,12 @@ func newAsked(j *findings.Assessment, p *Proposal) *asked {
 		}
 	}
 	x.keepAsked()
+	for _, n := range p.Networks {
+		if p.hasInRange(n.Gateway) {
+			x.carriers[n.Gateway] = append(x.carriers[n.Gateway],
+				usage.Carrier{Kind: usage.GatewayCarrier, Name: strings.Join(p.Definitions, ", ")})
+		}
+	}
 	return x
 }
 
@@ -82,6 +88,11 @@ func (p *Proposal) hasInRange(addr netip.Addr) bool {
 	})
 }
 
+// hasGateway reports whether a proposal names a gateway.
+func (p *Proposal) hasGateway() bool {
+	return slices.ContainsFunc(p.Networks, func(n ippool.Network) bool { return n.Gateway.IsValid() })
+}
+
 // isOn reports whether a pool is, or may be, of a network of the proposal or of the pools that it replaces.
 func (x *asked) isOn(p *facts.Pool) bool {
 	isToday := func(today *usage.Pool) bool { return today.Ref() == p.Ref() }
@@ -102,6 +113,8 @@ func (x *asked) isAsked(c usage.Carrier, addr netip.Addr) bool {
 	switch {
 	case c.Kind == usage.PodCarrier && len(x.networks) == 1 && slices.Contains(x.stale[addr], c.Name):
 		return false
+	case c.Kind == usage.GatewayCarrier && x.isReplaced(c.Definition) && x.p.hasGateway():
+		return false // the new definition says which one it is
 	case c.IsReported:
 		return x.networks[c.ReportedNetwork]
 	case c.Definition == nil:
@@ -236,10 +249,14 @@ func (x *asked) at(addr netip.Addr, r *Range) (by []string, why string, isLackin
 	for _, b := range x.sandboxes[addr] {
 		by = append(by, b.Pod())
 	}
-	isOfWhereabouts := len(x.sandboxes[addr]) > 0
+	isOfWhereabouts, isGateway := len(x.sandboxes[addr]) > 0, false
 	for _, c := range x.carriers[addr] {
 		by = append(by, c.String())
-		isOfWhereabouts = isOfWhereabouts || c.IsReported || c.Definition != nil
+		if c.Kind == usage.GatewayCarrier {
+			isGateway = true
+		} else {
+			isOfWhereabouts = isOfWhereabouts || c.IsReported || c.Definition != nil
+		}
 	}
 	isReserved := false
 	for _, it := range x.alone[addr] {
@@ -257,6 +274,8 @@ func (x *asked) at(addr netip.Addr, r *Range) (by []string, why string, isLackin
 		why = "only reserved; without enable_overlapping_ranges ADDs do not look at reservations"
 	case isOfWhereabouts:
 		why, isLacking = "no pool records it", true
+	case isGateway:
+		why = "whereabouts assigns a gateway as any other address"
 	default:
 		why = "whereabouts has not assigned it, and knows nothing of it"
 	}

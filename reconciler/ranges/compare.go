@@ -153,7 +153,7 @@ func (x *side) have(addr netip.Addr) (all []Holder) {
 			Networks: x.ofName(b.NetworkName, addr)})
 	}
 	for _, c := range x.carriers[addr] {
-		h := Holder{Who: c.String(), Node: c.Node, How: []How{Carried}}
+		h := Holder{Who: c.String(), Node: c.Node, How: []How{Carried}, isOther: c.Kind == usage.GatewayCarrier}
 		switch {
 		case c.IsReported:
 			h.Networks = x.ofName(c.ReportedNetwork, addr)
@@ -188,7 +188,7 @@ func (c *Comparison) addAddress(addr netip.Addr) {
 	isMeant := make([]bool, len(first)+len(second))
 	for i, a := range first {
 		for j, b := range second {
-			if a.isOther && b.isOther {
+			if a.isOther && b.isOther { // as the one gateway of a segment
 				continue
 			}
 			r, why := relateAll(a.Networks, b.Networks)

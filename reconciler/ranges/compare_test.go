@@ -71,6 +71,7 @@ func TestCompare_WhoHasAnAddress(t *testing.T) {
 		return Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/"+pod, "box-"+pod, "net1"))
 	}
 	empty, eth1 := Pool("10.0.0.0-24", "10.0.0.0/24"), onMaster("wb", "eth1")
+	gateway := onMaster("gw", "eth1", `"gateway":"10.0.0.5"`)
 	inA := All(record("web-a"), eth1, reporting())
 	for _, c := range []struct {
 		says, want string
@@ -90,6 +91,7 @@ func TestCompare_WhoHasAnAddress(t *testing.T) {
 			All(empty, Node("worker-9", func(n *corev1.Node) {
 				n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.5"}}
 			}))},
+		{"a gateway", "10.0.0.5, a:default/web-a Recorded, b:gateway/default/gw Carried", All(empty, gateway)},
 		{"a pod with another IPAM", "10.0.0.5?, a:default/web-a Recorded, b:default/plain Carried",
 			All(empty, Pod("plain", PodIPs("10.0.0.5")))},
 	} {
@@ -103,6 +105,14 @@ func TestCompare_WhoHasAnAddress(t *testing.T) {
 				t.Errorf("the other way round: %s", turned)
 			}
 		})
+	}
+}
+
+// A segment has one gateway, which the definitions of both clusters name.
+func TestCompare_OneGateway(t *testing.T) {
+	both := All(Pool("10.0.0.0-24", "10.0.0.0/24"), onMaster("wb", "eth1", `"gateway":"10.0.0.1"`), reporting())
+	if got := shared(compared(t, both, both)); got != "" {
+		t.Errorf("got %s", got)
 	}
 }
 

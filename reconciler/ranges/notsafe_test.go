@@ -99,6 +99,42 @@ func TestCheck_NotSafe(t *testing.T) {
 	}
 }
 
+// whereabouts assigns a gateway as any other address. Definitions of other networks name their own.
+func TestCheck_Gateways(t *testing.T) {
+	pool := Pool("10.0.0.0-24", "10.0.0.0/24")
+	gateway := func(name, network, addr string) Part {
+		return NAD(name, WhereaboutsConfig("10.0.0.0/24", network, fmt.Sprintf(`"gateway":%q`, addr)))
+	}
+	whole := ranges.Bounds{Range: "10.0.0.0/24"}
+	const why = ": whereabouts assigns a gateway as any other address"
+	for _, c := range []struct {
+		says, want string
+		to         ranges.Bounds
+		parts      []Part
+	}{
+		{"of the definition", "10.0.0.1 by gateway/default/wb" + why, whole, []Part{gateway("wb", "", "10.0.0.1")}},
+		{"that is excluded", "", ranges.Bounds{Range: "10.0.0.0/24", Exclude: []string{"10.0.0.1/32"}},
+			[]Part{gateway("wb", "", "10.0.0.1")}},
+		{"outside of the range", "", whole, []Part{gateway("wb", "", "10.9.9.9")}},
+		{"of another definition of the network", "10.0.0.7 by gateway/default/wc" + why, whole,
+			[]Part{gateway("wb", "", "10.9.9.9"), gateway("wc", "", "10.0.0.7")}},
+		{"of another network", "", whole, []Part{gateway("wb", "", "10.9.9.9"), gateway("wc", "blue", "10.0.0.7")}},
+	} {
+		if _, found := checked(t, c.to, append(c.parts, pool, Pod("bystander"))...); told(found) != c.want {
+			t.Errorf("%s: got\n%s\nwant\n%s", c.says, told(found), c.want)
+		}
+	}
+	for ipam, want := range map[string]string{
+		`"range":"10.0.0.0/24"`:                        "10.0.0.1 by gateway/default/wb" + why,
+		`"range":"10.0.0.0/24","gateway":"10.0.0.254"`: "10.0.0.254 by gateway/default/wb" + why,
+	} {
+		_, found := defined(t, "wb", ipam, pool, gateway("wb", "", "10.0.0.1"), Pod("bystander"))
+		if told(found) != want {
+			t.Errorf("a file with %s: got\n%s\nwant\n%s", ipam, told(found), want)
+		}
+	}
+}
+
 // The range grows, and one of several that have an address has its reservation. An ADD skips what another podref has
 // reserved, and nothing else.
 func TestCheck_Reserved(t *testing.T) {

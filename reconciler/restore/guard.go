@@ -95,8 +95,8 @@ func (g *Guard) ReportRestore(id, why string) {
 	g.wake()
 }
 
-// Join records that another replica has raised the fence, and that this one leads and must work under it. A fence that is
-// raised here already serves.
+// Join records that another replica has raised the fence, and that this one leads and must work under it. A fence that
+// is raised here already serves.
 func (g *Guard) Join() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -15,15 +15,16 @@ import (
 
 // The kinds of carriers.
 const (
-	NodeCarrier  = "Node"
-	PodCarrier   = "Pod"
-	GuestCarrier = "Guest"
+	NodeCarrier    = "Node"
+	GatewayCarrier = "Gateway"
+	PodCarrier     = "Pod"
+	GuestCarrier   = "Guest"
 )
 
-// Carrier is a Node, a pod or a guest that has an address, whatever assigned it.
+// Carrier is a Node, a gateway, a pod or a guest that has an address, whatever assigned it.
 type Carrier struct {
 	Kind       string
-	Name, Node string // the node of a guest is ""
+	Name, Node string // the node of a guest is "", and the name of a gateway is that of its definition
 	// Network and Interface are those of the pod's network-status or of the guest's status.
 	Network, Interface string
 	// Definition is one of whereabouts; nil for an address that whereabouts did not assign, as far as known.
@@ -38,6 +39,8 @@ func (c Carrier) String() string {
 	switch c.Kind {
 	case NodeCarrier:
 		return "node/" + c.Name
+	case GatewayCarrier:
+		return "gateway/" + c.Name
 	case GuestCarrier:
 		return "vmi/" + c.Name
 	}
@@ -84,7 +87,7 @@ type guestAt struct {
 	addr netip.Addr
 }
 
-// CarriersOf returns what has each of the addresses that are asked about: Nodes, then the others by kind and name. A
+// CarriersOf returns what has each of the addresses that are asked about: Nodes, gateways, pods, guests, by name. A
 // pod on its host's network is listed as the Node, and a guest as the pod that it runs in if that one has the address,
 // too. A pod for which hasNone is true has none of the interfaces that its network-status names; nil is for none.
 func CarriersOf(o *facts.Observation, isAsked func(netip.Addr) bool,
@@ -96,6 +99,9 @@ func CarriersOf(o *facts.Observation, isAsked func(netip.Addr) bool,
 		for _, addr := range n.Addresses {
 			c.add(addr, Carrier{Kind: NodeCarrier, Name: n.Name, Node: n.Name})
 		}
+	}
+	for _, nad := range o.NADs.Or(nil) {
+		c.addGateways(nad)
 	}
 	for _, p := range o.Pods {
 		if p.Node != "" { // another one has no network
@@ -116,7 +122,7 @@ func CarriersOf(o *facts.Observation, isAsked func(netip.Addr) bool,
 			}
 		}
 	}
-	rank := map[string]int{NodeCarrier: 0, PodCarrier: 1, GuestCarrier: 2}
+	rank := map[string]int{NodeCarrier: 0, GatewayCarrier: 1, PodCarrier: 2, GuestCarrier: 3}
 	for _, found := range c.found {
 		slices.SortFunc(found, func(a, b Carrier) int {
 			return cmp.Or(cmp.Compare(rank[a.Kind], rank[b.Kind]), cmp.Compare(a.Name, b.Name),
@@ -129,6 +135,19 @@ func CarriersOf(o *facts.Observation, isAsked func(netip.Addr) bool,
 func (c *carriers) add(addr netip.Addr, carrier Carrier) {
 	if c.isAsked(addr) && !slices.Contains(c.found[addr], carrier) {
 		c.found[addr] = append(c.found[addr], carrier)
+	}
+}
+
+// addGateways adds the gateways of a definition that are in one of its ranges. Tenants write definitions, which say
+// nothing about the addresses of others.
+func (c *carriers) addGateways(nad *ippool.NAD) {
+	if nad == nil || nad.Problem != "" {
+		return
+	}
+	for _, n := range nad.Networks {
+		if slices.ContainsFunc(n.Ranges, func(r netip.Prefix) bool { return r.Contains(n.Gateway) }) {
+			c.add(n.Gateway, Carrier{Kind: GatewayCarrier, Name: nad.String(), Definition: nad})
+		}
 	}
 }
 

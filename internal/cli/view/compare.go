@@ -54,7 +54,8 @@ type SharedAddress struct {
 type AddressHolder struct {
 	// Cluster is its label.
 	Cluster string `json:"cluster"`
-	// By is a pod as "<namespace>/<name>", a Node as "node/<name>" or a guest as "vmi/<namespace>/<name>".
+	// By is a pod as "<namespace>/<name>", a Node as "node/<name>", a guest as "vmi/<namespace>/<name>", or a definition
+	// whose gateway it is as "gateway/<namespace>/<name>".
 	By string `json:"by"`
 	// Node is absent where it is unknown.
 	Node string `json:"node,omitempty"`

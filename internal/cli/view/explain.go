@@ -303,17 +303,19 @@ type AddressState struct {
 	PodRef string `json:"podRef,omitempty"`
 	// ReservedBy is the pod of the address's reservation in the network of the pool; absent for none.
 	ReservedBy string `json:"reservedBy,omitempty"`
-	// CarriedBy are what has the address, whatever assigned it: pods and Nodes as explain takes them, and guests as
-	// vmi/NAMESPACE/NAME, unless the pod of the guest has the address, too. At most 20 are listed.
+	// CarriedBy are what has the address, whatever assigned it: pods and Nodes as explain takes them, guests as
+	// vmi/NAMESPACE/NAME, unless the pod of the guest has the address, too, and definitions whose gateway it is as
+	// gateway/NAMESPACE/NAME. At most 20 are listed.
 	CarriedBy []string `json:"carriedBy,omitempty"`
 }
 
-// Carrier is a pod, a guest or a Node that has an address by its object, whatever assigned it.
+// Carrier is a pod, a guest, a gateway or a Node that has an address by its object, whatever assigned it.
 type Carrier struct {
-	// Kind is Pod, Guest or Node.
+	// Kind is Pod, Guest, Gateway or Node.
 	Kind string `json:"kind" text:"-"`
+	// Name is that of the definition for a gateway.
 	Name string `json:"name"`
-	// Node is the node of the pod, or the Node; "" for a guest.
+	// Node is the node of the pod, or the Node; "" for a guest and for a gateway.
 	Node string `json:"node"`
 	// Network and Interface are those of the pod's network-status or the guest's status; absent for an address of its
 	// podIPs.

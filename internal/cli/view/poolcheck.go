@@ -71,7 +71,8 @@ type NewRange struct {
 // TwiceAddress is an address that somebody has and that an ADD would assign.
 type TwiceAddress struct {
 	IP string `json:"ip"`
-	// By are the pods, guests (vmi/NAMESPACE/NAME) and Nodes (node/NAME) that have it.
+	// By are the pods, guests (vmi/NAMESPACE/NAME), Nodes (node/NAME) and gateways (gateway/NAMESPACE/NAME, by their
+	// definition) that have it.
 	By []string `json:"by"`
 	// Next is which one of the next ADDs assigns it, counted from 1, if no address is released. It is null for node
 	// slices, for what only ADDs of one pod assign, and for what ADDs assign once a stale allocation is released.

@@ -182,8 +182,9 @@ func withAddress(ip string) NodeEdit {
 // An address that something carries is not free, whatever assigned it.
 func TestAddresses_OfOtherIPAM(t *testing.T) {
 	cluster := All(Pool("10.0.0.0-24", "10.0.0.0/24"), Pool("blue-10.0.0.0-24", "10.0.0.0/24"),
-		NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", `"exclude": ["10.0.0.200/30"]`)),
-		NAD("blue", WhereaboutsConfig("10.0.0.0/24", "blue")), NAD("static", `{"ipam":{"type":"static"}}`),
+		NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", `"exclude": ["10.0.0.200/30"]`, `"gateway": "10.0.0.50"`)),
+		NAD("blue", WhereaboutsConfig("10.0.0.0/24", "blue", `"gateway": "10.9.0.2"`)),
+		NAD("static", `{"ipam":{"type":"static"}}`),
 		Node("worker-1", withAddress("10.0.0.9")),
 		Pod("static", CarryingOn("default/static", "net1", "10.0.0.205")), Pod("plain", PodIPs("10.0.0.20")),
 		Pod("host", PodIPs("10.0.0.9")), Pod("done", PodIPs("10.0.0.21"), Phase("Succeeded")),
@@ -200,6 +201,8 @@ func TestAddresses_OfOtherIPAM(t *testing.T) {
 		"10.0.0.30":  "[{InUse 10.0.0.0-24 [default/ending]} {Free blue-10.0.0.0-24 []}]",
 		"10.0.0.201": "[{Excluded 10.0.0.0-24 [default/excluded]} {InUse blue-10.0.0.0-24 [default/excluded]}]",
 		"10.9.0.1":   "[{OutsideEveryPool  [default/outside]}]",
+		"10.0.0.50":  "[{InUse 10.0.0.0-24 [gateway/default/wb]} {Free blue-10.0.0.0-24 []}]",
+		"10.9.0.2":   "[{OutsideEveryPool  []}]", // a definition claims no address outside of its range
 	} {
 		j := Judged(Observe(cluster), facts.Policy{})
 		var got []string
@@ -213,7 +216,7 @@ func TestAddresses_OfOtherIPAM(t *testing.T) {
 	}
 	for asked, want := range map[string]string{
 		"10.0.0.205": "carried by default/static", "10.9.0.1": "carried by default/outside",
-		"10.0.0.9": "carried by node/worker-1",
+		"10.0.0.9": "carried by node/worker-1", "10.0.0.50": "carried by gateway/default/wb",
 	} {
 		d := ask(t, asked, nil, cluster)
 		if text := said(d); !d.Found || !strings.Contains(text, want) || strings.Contains(text, "default/host") {
