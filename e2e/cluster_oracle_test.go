@@ -249,6 +249,7 @@ func podOf(podRef string) string {
 // oracle judges nothing until the API server is ready again.
 func (i *installation) restore(t *testing.T, snapshot string, flags ...string) {
 	t.Helper()
+	i.oracle.sees(t) // an address that it sees on the wire only afterwards looks like one that was never recorded
 	i.oracle.restores(true)
 	defer i.oracle.restores(false)
 	check(t, i.cluster.Restore(t.Context(), snapshot, flags...))
