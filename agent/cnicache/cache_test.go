@@ -247,8 +247,7 @@ func TestEntry_MayCarry(t *testing.T) {
 		"a range is unknown": {func(c *caches) {
 			c.multusFile(one, kindnet, conf("x",
 				`{"type":"whereabouts","network_name":"red"}`))
-		},
-			[]v1alpha1.Network{{NetworkName: "red"}}},
+		}, []v1alpha1.Network{{NetworkName: "red"}}},
 		// A tenant may write any length, but pools and reports have a limit.
 		"a network_name is longer than a pool's": {func(c *caches) {
 			c.multusFile(one, kindnet, wb, conf("x",
