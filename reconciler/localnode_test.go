@@ -132,14 +132,12 @@ func TestLocalNode_Errors(t *testing.T) {
 	}{
 		"the cluster has no such Node": {func(on *WithLocalNode) { on.Node = "worker-7" }, "--node worker-7"},
 		"the Node has no boot ID": {func(on *WithLocalNode) {
-			on.Source = &scripted{parts: []Part{Node("worker-1",
-				Booted(""))}}
+			on.Source = &scripted{parts: []Part{Node("worker-1", Booted(""))}}
 		}, "another machine"},
 		"Nodes may not be listed": {func(on *WithLocalNode) { on.Source = &scripted{parts: []Part{FreshReport("worker-1")}} },
 			"forbidden"},
 		"the Node was booted otherwise": {func(on *WithLocalNode) {
-			on.Source = &scripted{parts: []Part{Node("worker-1",
-				Booted("boot-2"))}}
+			on.Source = &scripted{parts: []Part{Node("worker-1", Booted("boot-2"))}}
 		}, "another machine"},
 		"the runtime does not answer": {func(on *WithLocalNode) { on.Inspect = blindly }, "worker-1: no socket"},
 		"the cluster cannot be read": {func(on *WithLocalNode) { on.Source = &scripted{err: errors.New("no API")} },

@@ -34,9 +34,8 @@ func TestRestore_PausesReleases(t *testing.T) {
 			revision(90)))
 		p.WantRefused("a report of before", plan.EtcdRestored, p.pass(2*time.Minute, leak, report(-time.Hour), other(0),
 			revision(95)))
-		p.WantRefused("a report of before, hours later", plan.EtcdRestored,
-			p.pass(5*time.Hour, leak, report(-time.Hour), other(0),
-				revision(500)))
+		p.WantRefused("a report of before, hours later", plan.EtcdRestored, p.pass(5*time.Hour, leak, report(-time.Hour),
+			other(0), revision(500)))
 		p.WantReleased("a report of since", p.pass(5*time.Hour, leak, report(-time.Hour), other(4*time.Hour), revision(600)))
 	})
 	t.Run("which the version of its Lease shows, and no clock", func(t *testing.T) {
@@ -58,11 +57,9 @@ func TestRestore_PausesReleases(t *testing.T) {
 	t.Run("which it cannot do for another report", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		otherHash := written("worker-2", 0, func(r *podstate.Report) { r.ConfirmedAt = time.Time{} })
-		p.pass(0, leak, report(-time.Hour), Node("worker-2"), otherHash, revision(100))
-		p.pass(time.Minute, leak, report(-time.Hour), Node("worker-2"), otherHash, revision(90))
-		p.WantRefused("an hour later", plan.EtcdRestored,
-			p.pass(time.Hour, leak, report(-time.Hour), Node("worker-2"), otherHash,
-				revision(91)))
+		p.seesRestore(leak, report(-time.Hour), Node("worker-2"), otherHash)
+		p.WantRefused("an hour later", plan.EtcdRestored, p.pass(time.Hour, leak, report(-time.Hour), Node("worker-2"),
+			otherHash, revision(91)))
 	})
 	t.Run("also if the second check that detected it fails later", func(t *testing.T) {
 		p := newProcess(t, atOnce)
@@ -93,8 +90,7 @@ func TestRestore_PausesReleases(t *testing.T) {
 	})
 	t.Run("without agents at the pass that detected it", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.pass(0, leak, revision(100))
-		p.WantRefused("it", plan.EtcdRestored, p.pass(time.Minute, leak, revision(90)))
+		p.WantRefused("it", plan.EtcdRestored, p.seesRestore(leak))
 		p.WantReleased("the next one", p.pass(2*time.Minute, leak, revision(91)))
 	})
 	t.Run("neither what is unconfirmed nor a reservation", func(t *testing.T) {
@@ -137,8 +133,7 @@ func TestRestore_PendingNodes(t *testing.T) {
 		t.Run(c.says, func(t *testing.T) {
 			p := newProcess(t, atOnce)
 			leak := All(UsualPool, Node("worker-1"), written("worker-1", 2*time.Minute, Gone("box-1", UsualUID)), c.other)
-			p.pass(0, leak, revision(100))
-			p.WantRefused("the pass that detected it", plan.EtcdRestored, p.pass(time.Minute, leak, revision(90)))
+			p.WantRefused("the pass that detected it", plan.EtcdRestored, p.seesRestore(leak))
 			made := p.pass(3*time.Minute, leak, revision(91))
 			if c.waits {
 				p.WantRefused("the pass after it", plan.EtcdRestored, made)
@@ -155,8 +150,7 @@ func TestRestore_ReportedByAgent(t *testing.T) {
 	report := func(node string, renewed time.Duration, reportSays, leaseSays string) Part {
 		return func(o *Observed) {
 			r := &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: node, Annotations: map[string]string{}},
-				BootID:     "boot-1",
-				ObservedAt: metav1.NewTime(Now), Gone: []v1alpha1.Gone{{ID: "box-1", UID: UsualUID}}}
+				BootID: "boot-1", ObservedAt: metav1.NewTime(Now), Gone: []v1alpha1.Gone{{ID: "box-1", UID: UsualUID}}}
 			lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: node,
 				Annotations: map[string]string{v1alpha1.HashAnnotation: podstate.Hash(r)}}}
 			if reportSays != "" {
@@ -183,8 +177,7 @@ func TestRestore_ReportedByAgent(t *testing.T) {
 		"it cannot be read as anything":          {"", "just now", ""},
 	} {
 		t.Run(says, func(t *testing.T) {
-			p := newProcess(t, atOnce)
-			p.RestoreStore = &memoryStore{}
+			p := storing(t)
 			p.WantReleased("before", p.pass(minute, both(at(0), "", "", "")))
 			noted := both(at(1), c.report, c.lease, c.other)
 			p.WantRefused("noted", plan.EtcdRestored, p.pass(2*minute, noted))

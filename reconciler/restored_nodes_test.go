@@ -30,8 +30,7 @@ func TestRestore_TaintOfTheBackup(t *testing.T) {
 	back := Node("worker-2", NotReadyFor(hour), taintedAs("nodeshutdown"))
 	leak := leakOn(2 * minute)
 	restored := func(t *testing.T) *process {
-		p := newProcess(t, atOnce)
-		p.RestoreStore = &memoryStore{}
+		p := storing(t)
 		p.pass(0, leakOn(0), Node("worker-2"), revision(100))
 		p.WantRefused("the pass that shows it, with Nodes of before", plan.EtcdRestored, p.passOnce(minute, leakOn(0),
 			Node("worker-2"), revision(90)))
@@ -42,10 +41,7 @@ func TestRestore_TaintOfTheBackup(t *testing.T) {
 		p := restored(t)
 		made := p.pass(3*day, leak, back, revision(92))
 		p.WantRefused("days later", plan.EtcdRestored, made)
-		if text := made.Refused[0].Detail; !strings.Contains(text,
-			"worker-2 (its out-of-service taint may be from the backup)") {
-			t.Errorf("it says %q", text)
-		}
+		wantDetail(t, made, "worker-2 (its out-of-service taint may be from the backup)")
 		p.WantRefused("in the process after it", plan.EtcdRestored, p.restarted().pass(4*day, leak, back, revision(93)))
 	})
 	t.Run("until it is removed and set again", func(t *testing.T) {
@@ -71,8 +67,7 @@ func TestRestore_TaintOfTheBackup(t *testing.T) {
 	})
 	t.Run("if only an agent reports the restore", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		reported := All(UsualPool, Node("worker-1"), restoreReported("worker-1", minute, 2*minute),
-			func(o *Observed) { Gone("box-1", UsualUID)(o.Reports.Or(nil)[0]) })
+		reported := leakReported(minute, 2*minute)
 		p.WantRefused("reported", plan.EtcdRestored, p.pass(3*minute, reported, back))
 		p.WantRefused("later", plan.EtcdRestored, p.pass(hour, reported, back))
 	})
@@ -103,8 +98,7 @@ func TestRestore_TaintOnRunningNode(t *testing.T) {
 				more = p.acknowledged()
 			}
 			p.RestoreStore = &memoryStore{}
-			p.pass(0, usual, runs(0), revision(100))
-			p.pass(minute, usual, runs(0), revision(90))
+			p.seesRestore(usual, runs(0))
 			p.pass(2*minute, usual, runs(2), revision(91))
 			p.pass(3*minute, usual, runs(2), more, revision(92))
 			for _, p := range []*process{p, p.restarted()} {
@@ -141,8 +135,7 @@ func TestRestore_TaintWithoutAgents(t *testing.T) {
 // A node that joins after a restore, and is deleted before it reports, need not report.
 func TestRestore_NodeJoinsAndLeaves(t *testing.T) {
 	for known, want := range map[bool]bool{false: true, true: false} {
-		p := newProcess(t, atOnce)
-		p.RestoreStore = &memoryStore{}
+		p := storing(t)
 		before := All()
 		if known { // the restore lost it, and its kubelet registers it again
 			before = All(Node("spot"), FreshReport("spot"))
@@ -161,8 +154,7 @@ func TestRestore_NodeJoinsAndLeaves(t *testing.T) {
 // The API server's times have whole seconds: a node of the second of the restore may have joined after it.
 func TestRestore_NodeJoinsInTheSameSecond(t *testing.T) {
 	for age, want := range map[time.Duration]bool{0: true, time.Second: false} {
-		p := newProcess(t, atOnce)
-		p.RestoreStore = &memoryStore{}
+		p := storing(t)
 		p.pass(0, leakOn(0), revision(100))
 		joined := Node("spot", func(n *corev1.Node) { n.CreationTimestamp = metav1.NewTime(Now.Add(time.Minute - age)) })
 		p.pass(time.Minute, leakOn(0), joined, revision(90))
@@ -177,8 +169,7 @@ func TestRestore_NodeJoinsInTheSameSecond(t *testing.T) {
 // A Node that neither the last pass before the restore nor the one that detects it has had has joined since. Machines
 // that join and leave between two passes hold nothing.
 func TestRestore_NodesJoinInTurn(t *testing.T) {
-	p := newProcess(t, atOnce)
-	p.RestoreStore = &memoryStore{}
+	p := storing(t)
 	p.pass(0, leakOn(0), revision(100))
 	p.passOnce(time.Minute, leakOn(0), revision(90))
 	for i := range 4 {
@@ -216,15 +207,11 @@ func TestRestore_UnreadReport(t *testing.T) {
 			}
 		}
 	}
-	p := newProcess(t, atOnce)
-	p.RestoreStore = &memoryStore{}
-	p.pass(0, leakBeside("worker-2", 0), revision(100))
-	p.pass(minute, leakBeside("worker-2", 0), revision(90))
+	p := storing(t)
+	p.seesRestore(leakBeside("worker-2", 0))
 	made := p.pass(2*minute, leakBeside("worker-2", 2*minute), unread, revision(91))
 	p.WantRefused("it cannot be read", plan.EtcdRestored, made)
-	if text := made.Refused[0].Detail; !strings.Contains(text, "worker-2 (its report cannot be read)") {
-		t.Errorf("it says %q", text)
-	}
+	wantDetail(t, made, "worker-2 (its report cannot be read)")
 	p = p.restarted()
 	made = p.pass(hour, leakBeside("worker-2", hour), unread, revision(92))
 	p.WantRefused("in the process after it", plan.EtcdRestored, made)

@@ -34,6 +34,12 @@ func restoreReported(node string, after, write time.Duration) Part {
 	return written(node, write, func(r *podstate.Report) { r.RestoreNonce = after.String() })
 }
 
+// leakReported is leakOn whose agent noted a restore.
+func leakReported(after, write time.Duration) Part {
+	return All(UsualPool, Node("worker-1"), restoreReported("worker-1", after, write),
+		func(o *Observed) { Gone("box-1", UsualUID)(o.Reports.Or(nil)[0]) })
+}
+
 func writtenBefore(r *podstate.Report) {
 	r.WrittenAt = Now.Add(-hour)
 	RenewedAt(r.WrittenAt)(r)
@@ -83,23 +89,19 @@ func TestRestore_MissingNode(t *testing.T) {
 		"its object was deleted before the backup": {stale, hour + minute},
 	} {
 		t.Run(says, func(t *testing.T) {
-			p := newProcess(t, atOnce)
-			p.RestoreStore = &memoryStore{}
-			p.pass(0, leakOn(0), c.there, revision(100))
-			p.WantRefused("the pass that detected it", plan.EtcdRestored, p.pass(minute, leakOn(0), c.there, revision(90)))
+			p := storing(t)
+			p.WantRefused("the pass that detected it", plan.EtcdRestored, p.seesRestore(leakOn(0), c.there))
 			p.WantRefused("the next pass", plan.EtcdRestored, p.pass(90*time.Second, leakOn(0), c.there, revision(90)))
 			p.WantRefused("its object is gone", plan.EtcdRestored, p.pass(2*minute, leakOn(2*minute), stale, revision(91)))
-			p.WantRefused("a second less than an hour later", plan.EtcdRestored,
-				p.pass(c.until-time.Second, leakOn(2*minute), stale,
-					revision(92)))
+			p.WantRefused("a second less than an hour later", plan.EtcdRestored, p.pass(c.until-time.Second, leakOn(2*minute),
+				stale, revision(92)))
 			p = p.restarted()
 			p.WantReleased("an hour later, in another process", p.pass(c.until, leakOn(2*minute), stale, revision(93)))
 		})
 	}
 	t.Run("it exists again within the hour", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.pass(0, leakOn(0), stale, revision(100))
-		p.pass(minute, leakOn(0), stale, revision(90))
+		p.seesRestore(leakOn(0), stale)
 		p.pass(2*minute, leakOn(2*minute), stale, revision(91))
 		p.WantRefused("there", plan.EtcdRestored, p.pass(30*minute, leakOn(2*minute), stale, Node("worker-2"), revision(92)))
 		p.WantRefused("gone again", plan.EtcdRestored, p.pass(70*minute, leakOn(2*minute), stale, revision(93)))
@@ -107,28 +109,24 @@ func TestRestore_MissingNode(t *testing.T) {
 	t.Run("by the watches alone it is not settled", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		watched := func(o *Observed) { o.Watched = true }
-		p.pass(0, leakOn(0), stale, revision(100))
-		p.pass(minute, leakOn(0), stale, revision(90))
+		p.seesRestore(leakOn(0), stale)
 		p.pass(2*minute, leakOn(2*minute), stale)
 		p.WantReleased("until the second check", p.pass(2*hour, leakOn(2*minute), stale, watched))
-		p.WantRefused("a quorum read has it", plan.EtcdRestored,
-			p.pass(2*hour+minute, leakOn(2*minute), stale, Node("worker-2"),
-				revision(91)))
+		p.WantRefused("a quorum read has it", plan.EtcdRestored, p.pass(2*hour+minute, leakOn(2*minute), stale,
+			Node("worker-2"), revision(91)))
 	})
 	t.Run("if Nodes are forbidden it must report", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		bare := func(write time.Duration) Part {
 			return All(UsualPool, written("worker-1", write, Gone("box-1", UsualUID)), stale, NodesUnknown)
 		}
-		p.pass(0, bare(0), revision(100))
-		p.pass(minute, bare(0), revision(90))
+		p.seesRestore(bare(0))
 		p.pass(2*minute, bare(2*minute), revision(91))
 		p.WantRefused("a day later", plan.EtcdRestored, p.pass(day, bare(2*minute), revision(92)))
 	})
 	t.Run("and a pass is made when the hour has passed", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.pass(0, leakOn(0), stale, revision(100))
-		p.pass(minute, leakOn(0), stale, revision(90))
+		p.seesRestore(leakOn(0), stale)
 		p.pass(2*minute, leakOn(2*minute), stale, revision(91))
 		if due := p.Process.Known.NextTimeout(Now.Add(3 * minute)); !due.Equal(Now.Add(hour + minute)) {
 			t.Errorf("due at %s", due)
@@ -140,8 +138,7 @@ func TestRestore_MissingNode(t *testing.T) {
 func TestRestore_StaysSettled(t *testing.T) {
 	leakOn := func(after time.Duration) Part { return leakBeside("silent", after) }
 	settled := func(p *process) {
-		p.pass(0, leakOn(0), revision(100))
-		p.WantRefused("the pass that detected it", plan.EtcdRestored, p.pass(minute, leakOn(0), revision(90)))
+		p.WantRefused("the pass that detected it", plan.EtcdRestored, p.seesRestore(leakOn(0)))
 		p.WantReleased("written since", p.pass(2*minute, leakOn(2*minute), revision(91)))
 	}
 	newNode := Node("autoscaled")
@@ -151,12 +148,9 @@ func TestRestore_StaysSettled(t *testing.T) {
 		p.WantReleased("90 days later", p.pass(90*day, leakOn(2*minute), newNode, revision(1000)))
 	})
 	t.Run("in the process after it", func(t *testing.T) {
-		p := newProcess(t, atOnce)
-		p.RestoreStore = &memoryStore{}
+		p := storing(t)
 		settled(p)
-		reported := restoreReported("worker-1", minute, 2*minute)
-		next := All(UsualPool, Node("worker-1"), reported,
-			func(o *Observed) { Gone("box-1", UsualUID)(o.Reports.Or(nil)[0]) }, Node("silent"), written("silent", 2*minute))
+		next := All(leakReported(minute, 2*minute), Node("silent"), written("silent", 2*minute))
 		p.pass(3*minute, next, revision(91))
 		p.WantReleased("noted and answered", p.pass(4*minute, next, revision(91)))
 		p.WantReleased("with what was kept", p.restarted().pass(10*minute, next, newNode, revision(92)))
@@ -176,10 +170,8 @@ func TestRestore_StaysSettled(t *testing.T) {
 			restoreReported("worker-2", 50*minute, 51*minute), revision(84)))
 	})
 	t.Run("not before it is", func(t *testing.T) {
-		p := newProcess(t, atOnce)
-		p.RestoreStore = &memoryStore{}
-		p.pass(0, leakOn(0), revision(100))
-		p.pass(minute, leakOn(0), revision(90))
+		p := storing(t)
+		p.seesRestore(leakOn(0))
 		p.WantRefused("the process after the one that saw it", plan.EtcdRestored, p.restarted().pass(hour, leakOn(0),
 			revision(500)))
 	})
@@ -190,8 +182,7 @@ func TestRestore_StaysSettled(t *testing.T) {
 func TestRestore_LostNode(t *testing.T) {
 	newer := All(Node("worker-9"), written("worker-9", 0))
 	lost := func(t *testing.T) *process {
-		p := newProcess(t, atOnce)
-		p.RestoreStore = &memoryStore{}
+		p := storing(t)
 		p.pass(0, leakOn(0), newer, revision(100))
 		p.WantRefused("the pass that detected it", plan.EtcdRestored, p.pass(minute, leakOn(0), revision(90)))
 		return p
@@ -215,9 +206,8 @@ func TestRestore_LostNode(t *testing.T) {
 	})
 	t.Run("also where it has lost the labels by which agents are known", func(t *testing.T) {
 		p := lost(t)
-		p.WantRefused("its object alone", plan.EtcdRestored,
-			p.pass(2*minute, leakOn(2*minute), Node("worker-9", WithoutAgent),
-				revision(91)))
+		p.WantRefused("its object alone", plan.EtcdRestored, p.pass(2*minute, leakOn(2*minute),
+			Node("worker-9", WithoutAgent), revision(91)))
 		p.WantRefused("and later", plan.EtcdRestored, p.pass(2*hour, leakOn(2*minute), Node("worker-9", WithoutAgent),
 			revision(92)))
 	})
@@ -257,8 +247,7 @@ func TestRestore_LostNode(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.pass(0, leakOn(0), newer)
 		// Its revision is beyond the old one, as with --bump-revision: a pass does not detect the restore.
-		reported := All(UsualPool, Node("worker-1"), restoreReported("worker-1", minute, 2*minute),
-			func(o *Observed) { Gone("box-1", UsualUID)(o.Reports.Or(nil)[0]) })
+		reported := leakReported(minute, 2*minute)
 		p.pass(90*time.Second, leakOn(0))
 		p.WantRefused("reported when it was already missing", plan.EtcdRestored, p.pass(3*minute, reported))
 		p.WantReleased("its report", p.pass(4*minute, reported, newerSince))
@@ -267,8 +256,7 @@ func TestRestore_LostNode(t *testing.T) {
 		missed := func(after time.Duration) Part {
 			return func(o *Observed) { o.MissingReports = map[string]time.Time{"worker-9": Now.Add(after)} }
 		}
-		reported := All(UsualPool, Node("worker-1"), restoreReported("worker-1", minute, 2*minute),
-			func(o *Observed) { Gone("box-1", UsualUID)(o.Reports.Or(nil)[0]) })
+		reported := leakReported(minute, 2*minute)
 		p := newProcess(t, atOnce)
 		p.WantRefused("reported by an agent", plan.EtcdRestored, p.pass(3*minute, reported, missed(2*minute)))
 		p.WantRefused("and later", plan.EtcdRestored, p.pass(hour, reported))
@@ -300,8 +288,7 @@ func TestRestore_LostNode(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.pass(0, leakOn(0), newer)
 		p.pass(minute, leakOn(0))
-		reported := All(UsualPool, Node("worker-1"), restoreReported("worker-1", 12*minute, 12*minute),
-			func(o *Observed) { Gone("box-1", UsualUID)(o.Reports.Or(nil)[0]) })
+		reported := leakReported(12*minute, 12*minute)
 		p.pass(11*minute+time.Second, leakOn(0))
 		p.pass(12*minute, reported)
 		p.WantReleased("its object was deleted before", p.pass(13*minute, reported))
@@ -332,8 +319,7 @@ func TestRestore_OneAgentReports(t *testing.T) {
 		p.WantReleased("and written again", p.pass(hour, leakOn(2*minute), Node("worker-2"), future(50*minute)))
 	})
 	t.Run("again and again, at most three times in ten minutes", func(t *testing.T) {
-		p := newProcess(t, atOnce)
-		p.RestoreStore = &memoryStore{}
+		p := storing(t)
 		noted := func(i int, after time.Duration) Part { // the agent's ith nonce
 			return All(leakOn(after), Node("worker-2"), restoreReported("worker-2", time.Duration(i)*minute, after))
 		}
@@ -358,8 +344,7 @@ func TestRestore_OneAgentReports(t *testing.T) {
 	})
 	t.Run("beside a pass that detected it", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.pass(0, with(written("worker-2", 0)), revision(100))
-		p.pass(minute, with(written("worker-2", 0)), revision(90))
+		p.seesRestore(with(written("worker-2", 0)))
 		late := restoreReported("worker-2", 2*minute, 2*minute)
 		p.WantRefused("both have written since, and one has noted it", plan.EtcdRestored, p.pass(3*minute, leakOn(2*minute),
 			Node("worker-2"), late, revision(91)))
@@ -380,8 +365,7 @@ func TestRestore_OneAgentReports(t *testing.T) {
 // A restore to before the CRD of reports loses all reports.
 func TestRestore_LostReports(t *testing.T) {
 	bare := All(UsualPool, Node("worker-1"))
-	p := newProcess(t, atOnce)
-	p.RestoreStore = &memoryStore{}
+	p := storing(t)
 	p.pass(0, leakOn(0), revision(100))
 	p.pass(minute, bare, revision(90))
 	if made := p.pass(2*minute, bare, revision(91)); len(made.Release)+len(made.Refused) > 0 {
@@ -425,8 +409,7 @@ func TestRestore_State(t *testing.T) {
 
 // A run that detects a restore makes another pass at once: by what that reads, the next run's reports are since.
 func TestRestore_RunReadsAgain(t *testing.T) {
-	p := newProcess(t, atOnce)
-	p.RestoreStore = &memoryStore{}
+	p := storing(t)
 	p.next = Observe(leakOn(0), func(o *Observed) { o.Restored = "its watches say so" })
 	p.next.Reports.Or(nil)[0].LeaseVersion = "100"
 	ended := make(chan error)

@@ -28,9 +28,7 @@ func TestRestoreStore(t *testing.T) {
 		p.RestoreStore = &memoryStore{text: "{"}
 		made := p.pass(0, leakOn(0))
 		p.WantRefused("at first", plan.EtcdRestored, made)
-		if text := made.Refused[0].Detail; !strings.Contains(text, "remove it") {
-			t.Errorf("it says %q", text)
-		}
+		wantDetail(t, made, "remove it")
 	})
 	t.Run("is forbidden: nothing is released", func(t *testing.T) {
 		p := newProcess(t, atOnce)
@@ -39,9 +37,7 @@ func TestRestoreStore(t *testing.T) {
 		p.RestoreStore = s
 		made := p.pass(0, leakOn(0))
 		p.WantRefused("a right is missing", plan.EtcdRestored, made)
-		if text := made.Refused[0].Detail; !strings.Contains(text, "grant get, create and update on leases") {
-			t.Errorf("it says %q", text)
-		}
+		wantDetail(t, made, "grant get, create and update on leases")
 		accepting := newProcess(t, atOnce)
 		accepting.RestoreStore, accepting.WithoutRestoreStore = s, true
 		accepting.WantReleased("it is accepted that a right is missing", accepting.pass(0, leakOn(0)))
@@ -74,8 +70,7 @@ func TestRestoreStore(t *testing.T) {
 		p := newProcess(t, plan.Options{DryRun: true})
 		s := &memoryStore{}
 		p.RestoreStore = s
-		p.pass(0, leakOn(0), revision(100))
-		p.pass(minute, leakOn(0), revision(90))
+		p.seesRestore(leakOn(0))
 		if s.text != "" {
 			t.Errorf("kept: %s", s.text)
 		}
@@ -84,16 +79,14 @@ func TestRestoreStore(t *testing.T) {
 		s := &memoryStore{}
 		one, two := newProcess(t, atOnce), newProcess(t, plan.Options{DryRun: true})
 		one.RestoreStore, two.RestoreStore = s, s
-		one.pass(0, leakOn(0), revision(100))
-		one.pass(minute, leakOn(0), revision(90))
+		one.seesRestore(leakOn(0))
 		two.WantRefused("the dry run", plan.EtcdRestored, two.pass(2*minute, leakBeside("silent", 0), revision(91)))
 	})
 	t.Run("by another process that has settled it", func(t *testing.T) {
 		s := &memoryStore{}
 		one, two := newProcess(t, atOnce), newProcess(t, atOnce)
 		one.RestoreStore, two.RestoreStore = s, s
-		one.pass(0, leakOn(0), revision(100))
-		one.pass(minute, leakOn(0), revision(90))
+		one.seesRestore(leakOn(0))
 		two.pass(2*minute, leakBeside("silent", 0), revision(91))
 		two.WantReleased("the other", two.pass(3*minute, leakBeside("silent", 0), two.acknowledged(), revision(92)))
 		one.pass(4*minute, leakOn(0), Node("worker-2"), revision(93))
@@ -104,8 +97,7 @@ func TestRestoreStore(t *testing.T) {
 		one, two := newProcess(t, atOnce), newProcess(t, atOnce)
 		one.RestoreStore, two.RestoreStore = s, s
 		one.WantReleased("before it", one.pass(0, leakOn(0)))
-		two.pass(0, leakOn(0), revision(100))
-		two.pass(minute, leakOn(0), revision(90))
+		two.seesRestore(leakOn(0))
 		one.WantRefused("after it", plan.EtcdRestored, one.pass(minute+10*time.Second, leakOn(0)))
 		s.err = errors.New("the API server is unreachable")
 		one.WantRefused("what is kept cannot be read", plan.EtcdRestored, one.pass(3*minute, leakOn(3*minute)))
@@ -146,8 +138,7 @@ func TestRestoreStore_LostWhileAwaited(t *testing.T) {
 	s := &memoryStore{}
 	p.RestoreStore = s
 	silent := leakBeside("silent", 0)
-	p.pass(0, silent, revision(100))
-	p.WantRefused("the pass that detects it", plan.EtcdRestored, p.pass(minute, silent, revision(90)))
+	p.WantRefused("the pass that detects it", plan.EtcdRestored, p.seesRestore(silent))
 	s.err = fmt.Errorf("%w: denied", apply.ErrForbidden)
 	p.WantRefused("forbidden", plan.EtcdRestored, p.pass(2*minute, leakBeside("silent", 0), revision(91)))
 	s.err, s.text = nil, ""
@@ -241,8 +232,7 @@ func TestShareLost(t *testing.T) {
 		})
 	}
 	t.Run("it is settled, and only cache passes follow: the second check reads it", func(t *testing.T) {
-		p := newProcess(t, atOnce)
-		p.RestoreStore = &memoryStore{}
+		p := storing(t)
 		settled := All(leakOn(2*minute), restoreReported("worker-1", minute, 2*minute))
 		p.pass(minute, settled)
 		p.WantReleased("settled", p.pass(2*minute, settled))
@@ -283,13 +273,10 @@ func TestRestoreStore_CannotBeWritten(t *testing.T) {
 	p := newProcess(t, atOnce)
 	s := &memoryStore{noWriting: true}
 	p.RestoreStore = s
-	p.pass(0, leakOn(0), revision(100))
-	p.pass(minute, leakOn(0), revision(90))
+	p.seesRestore(leakOn(0))
 	made := p.pass(2*minute, leakOn(2*minute), revision(91))
 	p.WantRefused("a report of since", plan.EtcdRestored, made)
-	if text := made.Refused[0].Detail; !strings.Contains(text, "cannot store the etcd restore state") {
-		t.Errorf("it says %q", text)
-	}
+	wantDetail(t, made, "cannot store the etcd restore state")
 	p.WantRefused("hours later", plan.EtcdRestored, p.pass(2*hour, leakOn(2*hour), revision(92)))
 	s.noWriting = false
 	p.WantRefused("it is stored, and what was read before says nothing", plan.EtcdRestored, p.pass(4*hour, leakOn(4*hour),
@@ -302,8 +289,7 @@ func TestRestoreStore_CannotBeWritten(t *testing.T) {
 	accepting := newProcess(t, atOnce)
 	accepting.RestoreStore = &memoryStore{err: fmt.Errorf("%w: denied", apply.ErrForbidden)}
 	accepting.WithoutRestoreStore = true
-	accepting.pass(0, leakOn(0), revision(100))
-	accepting.pass(minute, leakOn(0), revision(90))
+	accepting.seesRestore(leakOn(0))
 	accepting.WantReleased("an operator accepts that it is forbidden", accepting.pass(2*minute, leakOn(2*minute),
 		revision(91)))
 }

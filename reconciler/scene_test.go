@@ -41,6 +41,11 @@ func bubble(t *testing.T, f func(t *testing.T, s *simulator)) {
 	})
 }
 
+// inBubble is bubble in a test of its own.
+func inBubble(t *testing.T, says string, f func(t *testing.T, s *simulator)) {
+	t.Run(says, func(t *testing.T) { bubble(t, f) })
+}
+
 // leaks adds entries of deleted pods, with their reservations.
 func (s *simulator) leaks(pool string, n int) {
 	s.entry(pool, 1, "default/gone-1", "box-1", true)
@@ -54,6 +59,13 @@ func (s *simulator) leaks(pool string, n int) {
 		s.put(ippool.NewReservation("kube-system", networkOf(pool), addressOf(i), name, "net1").AsNew())
 	}
 	s.put(u)
+}
+
+// confirming is a reconciler that confirms what it releases for 15 minutes.
+func (s *simulator) confirming(t *testing.T) *reconciler.Reconciler {
+	r := s.reconciler(t)
+	r.Options.ConfirmAfter = 15 * time.Minute
+	return r
 }
 
 // run makes a pass and returns how long it took by the bubble's clock.
@@ -141,8 +153,7 @@ func (s *simulator) pod(name, uid string, keys ...int) {
 	defer s.mu.Unlock()
 	zero := int64(0)
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(uid),
-		CreationTimestamp: metav1.Now()},
-		Spec:   corev1.PodSpec{NodeName: "worker-1", TerminationGracePeriodSeconds: &zero},
+		CreationTimestamp: metav1.Now()}, Spec: corev1.PodSpec{NodeName: "worker-1", TerminationGracePeriodSeconds: &zero},
 		Status: corev1.PodStatus{Phase: corev1.PodPending}}
 	if len(keys) > 0 {
 		var ips []string
@@ -257,8 +268,7 @@ func (s *simulator) alone(from, to int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := from; i <= to; i++ {
-		s.put(ippool.NewReservation("kube-system", "", addressOf(i), fmt.Sprint("default/lost-", i),
-			"net1").AsNew())
+		s.put(ippool.NewReservation("kube-system", "", addressOf(i), fmt.Sprint("default/lost-", i), "net1").AsNew())
 	}
 }
 
