@@ -58,18 +58,15 @@ func TestWhoHasTheAddressInAnIsolatedNetworkIsNoClaimant(t *testing.T) {
 		parts []Part
 		want  judge.Verdict
 	}{
-		"a sandbox": {twice(unchecked, other, ReportingWorker(Gone("box-1", UsualUID),
-			otherBox)), judge.Stale},
+		"a sandbox": {twice(unchecked, other, ReportingWorker(Gone("box-1", UsualUID), otherBox)), judge.Stale},
 		"a pod that no report has": {twice(unchecked, other, ReportingWorker(Gone("box-1", UsualUID))),
 			judge.Stale},
 		"a sandbox, and the check is on": {twice(checked, other, ReportingWorker(Gone("box-1", UsualUID),
 			otherBox)), judge.Held},
-		"a pod, and the check is on": {twice(checked, other, ReportingWorker(Gone("box-1", UsualUID))),
-			judge.Held},
+		"a pod, and the check is on": {twice(checked, other, ReportingWorker(Gone("box-1", UsualUID))), judge.Held},
 		"a sandbox with an address of this range": {twice(unchecked, other, ReportingWorker(Gone("box-1", UsualUID),
 			sameRange)), judge.Held},
-		"a pod of this network": {twice(unchecked, sameNetwork, ReportingWorker(Gone("box-1", UsualUID))),
-			judge.Held},
+		"a pod of this network": {twice(unchecked, sameNetwork, ReportingWorker(Gone("box-1", UsualUID))), judge.Held},
 		"another definition of it checks the same": {twice(unchecked, other, NAD("vlan3", WhereaboutsConfig("10.0.0.0/24", "",
 			checked)), ReportingWorker(Gone("box-1", UsualUID), otherBox)), judge.Held},
 	} {

@@ -22,11 +22,7 @@ var (
 func TestAnotherPodCarriesTheAddress(t *testing.T) {
 	other := func(edits ...PodEdit) Part { return Pod("web-1", append([]PodEdit{UID("uid-9")}, edits...)...) }
 	here := NAD("wb", WhereaboutsConfig("10.0.0.0/24", ""))
-	for _, c := range []struct {
-		says  string
-		want  Ruling
-		parts []Part
-	}{
+	expectRulings(t, UsualSandboxGone, []rulingCase{
 		{"no other pod carries it", released, []Part{here, other()}},
 		{"its definition is of the pool", claimed, []Part{here, other(Carrying("10.0.0.5"))}},
 		{"its definition is gone", claimed, []Part{other(Carrying("10.0.0.5"))}},
@@ -49,9 +45,7 @@ func TestAnotherPodCarriesTheAddress(t *testing.T) {
 		{"the rest of its status cannot be read", claimed,
 			[]Part{here, other(NetworkStatus(`[{"name":"default/wb","interface":"net1","ips":["10.0.0.5","x"]}]`))}},
 		{"it carries another address", released, []Part{here, other(Carrying("10.0.0.6"))}},
-	} {
-		t.Run(c.says, func(t *testing.T) { Expect(t, c.want, append([]Part{UsualSandboxGone}, c.parts...)...) })
-	}
+	})
 }
 
 func TestAnotherSandboxRecordsTheAddress(t *testing.T) {
@@ -62,11 +56,7 @@ func TestAnotherSandboxRecordsTheAddress(t *testing.T) {
 		return Attachment("box-2", "uid-9", age, closed, Address("10.0.0.5", network))
 	}
 	second := Node("worker-2")
-	for _, c := range []struct {
-		says  string
-		want  Ruling
-		parts []Part
-	}{
+	expectRulings(t, UsualSandboxGone, []rulingCase{
 		{"READY", claimed, []Part{second, FreshReport("worker-2", other())}},
 		{"READY in a stale report", claimed, []Part{second, StaleReport("worker-2", other())}},
 		{"READY in a report that no Lease ever had the hash of", claimed, []Part{second, StaleReport("worker-2", other(),
@@ -89,9 +79,8 @@ func TestAnotherSandboxRecordsTheAddress(t *testing.T) {
 		{"attached in another network", released, []Part{second, FreshReport("worker-2", hidden(time.Minute, nil, "red"))}},
 		{"another address", released, []Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9", WithAddress("10.0.0.6",
 			"")))}},
-		{"in the same network by another range", claimed,
-			[]Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9", AddressIn("10.0.0.5", "net1",
-				"10.0.0.0/16", "")))}},
+		{"in the same network by another range", claimed, []Part{second, FreshReport("worker-2",
+			Sandbox("box-2", "uid-9", AddressIn("10.0.0.5", "net1", "10.0.0.0/16", "")))}},
 		{"written with a prefix length", claimed, []Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9",
 			WithAddress("10.0.0.5/24", "")))}},
 		{"of a dead node", released, []Part{Node("worker-2", NotReadyFor(time.Hour), OutOfService), StaleReport("worker-2",
@@ -106,13 +95,10 @@ func TestAnotherSandboxRecordsTheAddress(t *testing.T) {
 			FreshReport("worker-2", other())}},
 		{"of a later sandbox of the same pod", claimed,
 			[]Part{second, FreshReport("worker-2", Sandbox("box-2", UsualUID, WithAddress("10.0.0.5", "")))}},
-	} {
-		t.Run(c.says, func(t *testing.T) { Expect(t, c.want, append([]Part{UsualSandboxGone}, c.parts...)...) })
-	}
+	})
 	t.Run("the allocation's own sandbox is no claimant", func(t *testing.T) {
 		Expect(t, Want(judge.Stale, judge.NodeMissingReason, false, judge.NodeMissing), UsualPool, Node("worker-2"),
-			FreshReport("worker-2"),
-			StaleReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))))
+			FreshReport("worker-2"), StaleReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))))
 	})
 }
 
@@ -164,11 +150,7 @@ func TestAClaimOverrulesOnlyStale(t *testing.T) {
 // somebody else, and nothing that it is or does makes the allocation its own.
 func TestAnEntryWrittenForAPhantom(t *testing.T) {
 	pool := Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0_uid-0", "box-1", "net1"))
-	for _, c := range []struct {
-		says  string
-		want  Ruling
-		parts []Part
-	}{
+	expectRulings(t, pool, []rulingCase{
 		{"its sandbox runs", Want(judge.Held, judge.PhantomPod, false, judge.Ready), []Part{UsualPod(Carrying("10.0.0.6")),
 			ReportingWorker(Sandbox("box-1", OtherUID))}},
 		{"its sandbox runs, and a pod of that name and UID is there again", Want(judge.Held, judge.PhantomPod, false,
@@ -181,9 +163,7 @@ func TestAnEntryWrittenForAPhantom(t *testing.T) {
 		{"its node has no fresh report", Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport),
 			[]Part{Node("worker-1"), StaleReport("worker-1", Sandbox("box-1", OtherUID))}},
 		{"no report has it", Want(judge.Stale, judge.PodGone, false, judge.Absent), []Part{ReportingWorker()}},
-	} {
-		t.Run(c.says, func(t *testing.T) { Expect(t, c.want, append([]Part{pool}, c.parts...)...) })
-	}
+	})
 }
 
 // ADD reuses the allocation of a pod of the same name before it writes its own id there, and what a successor carries
@@ -192,11 +172,7 @@ func TestTheAddressIsOnASuccessor(t *testing.T) {
 	held := decision{judge.Held, judge.ClaimedByOther, false}
 	carries, starts, ends := Carrying("10.0.0.5"), Phase("Pending"), DeletedAgo(-30*time.Second)
 	elsewhere := All(Node("worker-1"), Node("worker-2"), FreshReport("worker-2"))
-	for _, c := range []struct {
-		says  string
-		want  decision
-		parts []Part
-	}{
+	expectVerdicts(t, UsualPool, []decisionCase{
 		{"Pending, the sandbox was another pod's and is gone", held, []Part{UsualPod(starts, carries),
 			ReportingWorker(Gone("box-1", OtherUID))}},
 		{"Pending, the sandbox was another pod's and has stopped", held, []Part{UsualPod(starts, carries),
@@ -207,15 +183,12 @@ func TestTheAddressIsOnASuccessor(t *testing.T) {
 		{"Pending, the address among the podIPs", held, []Part{UsualPod(starts, PodIPs("10.0.0.5")),
 			ReportingWorker(Gone("box-1", OtherUID))}},
 		{"terminating on another node than the one where the sandbox is gone", held,
-			[]Part{UsualPod(ends, carries, OnNode("worker-2")),
-				elsewhere, FreshReport("worker-1", Gone("box-1", UsualUID))}},
+			[]Part{UsualPod(ends, carries, OnNode("worker-2")), elsewhere, FreshReport("worker-1", Gone("box-1", UsualUID))}},
 		{"Pending and never bound to a node", decision{judge.Stale, judge.PodReplaced, false},
 			[]Part{UsualPod(starts, carries, OnNode("")), ReportingWorker()}},
 		{"terminating and never bound to a node", decision{judge.Stale, judge.SandboxStopped, true},
 			[]Part{UsualPod(ends, carries, OnNode("")), ReportingWorker(Gone("box-1", OtherUID))}},
-	} {
-		t.Run(c.says, func(t *testing.T) { expectVerdict(t, c.want, append([]Part{UsualPool}, c.parts...)...) })
-	}
+	})
 }
 
 // In the first minute the agent may have inspected the node last before the successor's ADD.
@@ -251,8 +224,7 @@ func TestAPodThatWasNeverBoundToANodeClaimsNothing(t *testing.T) {
 	Expect(t, released, UsualSandboxGone, Pod("web-1", append(carries, OnNode(""))...))
 	Expect(t, claimed, UsualSandboxGone, Pod("web-1", append(carries, OnNode("worker-2"))...))
 	expectReservation(t, "10.0.0.5", decision{judge.Stale, judge.PodGone, false}, Pool("10.0.0.0-24", "10.0.0.0/24"),
-		Reservation("10.0.0.5", "default/web-0", LongAgo),
-		ReportingWorker(), Pod("web-1", append(carries, OnNode(""))...))
+		Reservation("10.0.0.5", "default/web-0", LongAgo), ReportingWorker(), Pod("web-1", append(carries, OnNode(""))...))
 }
 
 // What a sandbox really has says more than what anybody may write at its pod.

@@ -21,9 +21,8 @@ func mayCarry(networks ...v1alpha1.Network) SandboxEdit {
 func TestAPodsStatusCountsWhereItsSandboxesAddressesAreReadInPart(t *testing.T) {
 	two := Pod("web-1", UID("uid-9"), NetworkStatus(`[{"name":"default/wb","interface":"net1","ips":["10.0.0.6"]},{`+
 		`"name":"default/wb","interface":"net2","ips":["10.0.0.5"]}]`))
-	Expect(t, claimed, UsualPool, Node("worker-1"), two,
-		FreshReport("worker-1", Gone("box-1", UsualUID), Sandbox("box-9", "uid-9", OfPod("web-1"), WithAddress("10.0.0.6",
-			""), Unread)))
+	Expect(t, claimed, UsualPool, Node("worker-1"), two, FreshReport("worker-1", Gone("box-1", UsualUID),
+		Sandbox("box-9", "uid-9", OfPod("web-1"), WithAddress("10.0.0.6", ""), Unread)))
 }
 
 // Its status has the addresses of the sandbox that was not read, and the allocation still names the one before.
@@ -83,8 +82,7 @@ func TestAnUnreadSandboxMayCarryWhatItsCachesOrItsPodName(t *testing.T) {
 		want [3]string
 	}{
 		"neither": {nothing, Nothing, [3]string{held, held, held}},
-		"a range": {mayCarry(v1alpha1.Network{Range: "10.0.0.0/24"}), Nothing,
-			[3]string{held, free, free}},
+		"a range": {mayCarry(v1alpha1.Network{Range: "10.0.0.0/24"}), Nothing, [3]string{held, free, free}},
 		"a range of another network": {mayCarry(v1alpha1.Network{Range: "10.0.0.0/24", NetworkName: "red"}), Nothing,
 			[3]string{free, free, free}},
 		"a network without a range": {mayCarry(v1alpha1.Network{NetworkName: "red"}), Nothing, [3]string{free, free, held}},
@@ -148,9 +146,8 @@ func TestFindings_UnreadOfOtherNetworks(t *testing.T) {
 		"a range around those of others": {[]Part{sandbox(mayCarry(v1alpha1.Network{Range: "10.0.0.0/8"})), pod()},
 			"1 stale addresses of pools that have no allocation of its pod"},
 		"an unknown range": {[]Part{sandbox(mayCarry(v1alpha1.Network{})), pod()}, "such as kube-system/10.0.0.0-24"},
-		"its definition's network, with other ranges": {[]Part{sandbox(nothing),
-			NAD("mine", WhereaboutsConfig("10.7.0.0/24", "")), pod(NoNetworkStatus, Requesting("mine"))},
-			"such as kube-system/10.0.0.0-24"},
+		"its definition's network, with other ranges": {[]Part{sandbox(nothing), NAD("mine",
+			WhereaboutsConfig("10.7.0.0/24", "")), pod(NoNetworkStatus, Requesting("mine"))}, "such as kube-system/10.0.0.0-24"},
 		"a range of its caches": {[]Part{sandbox(mayCarry(v1alpha1.Network{Range: "10.0.0.0/24"})), pod()}, ""},
 		"a pool beside the one of its pod": {[]Part{sandbox(mayCarry(v1alpha1.Network{})), pod(),
 			Pool("10.9.0.0-24", "10.9.0.0/24", own)}, "such as kube-system/10.0.0.0-24"},

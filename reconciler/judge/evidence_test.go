@@ -148,8 +148,7 @@ func TestAnInterfaceThatWasDetachedIsALeak(t *testing.T) {
 			reports: ReportingWorker(usual)},
 		"a network that the pod asks for has no status": {pod: []PodEdit{Carrying("10.0.0.6"), Requesting("wb, wb")},
 			ifName: "net2", reports: ReportingWorker(usual)},
-		"the status cannot be read": {pod: []PodEdit{NetworkStatus(net1)}, ifName: "net2",
-			reports: ReportingWorker(usual)},
+		"the status cannot be read": {pod: []PodEdit{NetworkStatus(net1)}, ifName: "net2", reports: ReportingWorker(usual)},
 		"the pod is being deleted": {pod: []PodEdit{Carrying("10.0.0.6"), DeletedAgo(-1)}, ifName: "net2",
 			reports: ReportingWorker(usual)},
 		"an allocation of before interfaces had names": {ifName: "", reports: ReportingWorker(usual)},
@@ -216,8 +215,7 @@ func TestAnEditedDefinitionBesideALeftoverEntryCountsForBothWithoutAgents(t *tes
 	}
 	t.Run("and a reservation that stands alone", func(t *testing.T) {
 		expectReservation(t, "10.0.0.5", decision{judge.InUse, judge.AddressOnPod, false}, Pool("10.0.0.0-24", "10.0.0.0/24"),
-			red, edited, carrier.pod, Node("worker-1"),
-			Reservation("10.0.0.5", "default/web-0", LongAgo))
+			red, edited, carrier.pod, Node("worker-1"), Reservation("10.0.0.5", "default/web-0", LongAgo))
 	})
 }
 
@@ -240,18 +238,15 @@ func TestWithAgentsATenantCannotMakeItsAddressLookFree(t *testing.T) {
 			"its sandbox is being set up":  ReportingWorker(Attachment("box-1", UsualUID, time.Minute, nil)),
 			"its node has no fresh report": All(Node("worker-1"), StaleReport("worker-1", runs)),
 			"its node has no fresh report, and no report has it": All(Node("worker-1"), StaleReport("worker-1"),
-				Node("worker-2"),
-				FreshReport("worker-2")),
+				Node("worker-2"), FreshReport("worker-2")),
 			"its node has no agent, and others have": All(Node("worker-1"), Node("worker-2"), FreshReport("worker-2")),
 			"its node should have no agent, and others have": All(Node("worker-1", WithoutAgent), Node("worker-2"),
 				FreshReport("worker-2")),
-			"the reports are there and may not be read": All(Node("worker-1"),
-				ReportsUnknown("forbidden")),
+			"the reports are there and may not be read": All(Node("worker-1"), ReportsUnknown("forbidden")),
 			"a clone of its node has stopped it": All(Node("worker-1"), StaleReport("worker-1", runs),
 				Node("worker-2"), FreshReport("worker-2", Sandbox("box-1", UsualUID, NotReady(Closed)))),
 			"another agent reports it as gone, and its own report has expired": All(Node("worker-1"), StaleReport("worker-1"),
-				Node("worker-2"),
-				FreshReport("worker-2", Gone("box-1", UsualUID))),
+				Node("worker-2"), FreshReport("worker-2", Gone("box-1", UsualUID))),
 			"a clone of its node was booted again, its own is": All(Node("worker-1"), StaleReport("worker-1"),
 				Node("worker-2", Booted("boot-2")), StaleReport("worker-2", runs)),
 		} {

@@ -57,12 +57,10 @@ func TestTheNodeThatCouldRunIt(t *testing.T) {
 		{"the node of the slice, and where the pod carries the address", []string{"worker-1", "worker-2"},
 			[]Part{slice("worker-2-10.0.0.0-28"), Sliced(""), UsualPod(Carrying("10.0.0.5")), ThreeNodes(),
 				FreshReport("worker-1")}},
-		{"every node, and the slice's, where that has no Node object any more",
-			[]string{"worker-1", "worker-2", "worker-3", "worker-9"},
-			[]Part{slice("worker-9-10.0.0.0-28"), Sliced(""), ThreeNodes(), FreshReport("worker-1")}},
+		{"every node, and the slice's, where that has no Node object any more", []string{"worker-1", "worker-2", "worker-3",
+			"worker-9"}, []Part{slice("worker-9-10.0.0.0-28"), Sliced(""), ThreeNodes(), FreshReport("worker-1")}},
 		{"the slice's node by its report, where there are no Node objects", []string{"worker-2"},
-			[]Part{slice("worker-2-10.0.0.0-28"), Sliced(""), FreshReport("worker-1"), StaleReport("worker-2"),
-				NodesUnknown}},
+			[]Part{slice("worker-2-10.0.0.0-28"), Sliced(""), FreshReport("worker-1"), StaleReport("worker-2"), NodesUnknown}},
 		{"every node, and that of the pod that carries the address", []string{"win", "worker-1", "worker-2", "worker-3"},
 			[]Part{UsualPool, UsualPod(OnNode("win"), DeletedAgo(0), Carrying("10.0.0.5")), ThreeNodes(), windows,
 				FreshReport("worker-1")}},
@@ -75,16 +73,13 @@ func TestTheNodeThatCouldRunIt(t *testing.T) {
 			[]Part{UsualPool, afterPassOver(UsualPool, UsualPod(OnNode("win"))), ThreeNodes(), windows,
 				FreshReport("worker-1")}},
 		{"every node, and that of the pod that was seen carrying the address", []string{"win", "worker-1", "worker-2",
-			"worker-3"},
-			[]Part{UsualPool, afterPassOver(UsualPool, All(ThreeNodes(), FreshReport("worker-1")), Pod("web-1", OnNode("win"),
-				Carrying("10.0.0.5"))), ThreeNodes(), windows, FreshReport("worker-1")}},
+			"worker-3"}, []Part{UsualPool, afterPassOver(UsualPool, All(ThreeNodes(), FreshReport("worker-1")),
+			Pod("web-1", OnNode("win"), Carrying("10.0.0.5"))), ThreeNodes(), windows, FreshReport("worker-1")}},
 		{"every node, where what was seen was another allocation", []string{"worker-1", "worker-2", "worker-3"},
 			[]Part{UsualPool, afterPassOver(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-0", "net1")),
-				UsualPod(OnNode("win"), Carrying("10.0.0.5"))),
-				ThreeNodes(), windows, FreshReport("worker-1")}},
+				UsualPod(OnNode("win"), Carrying("10.0.0.5"))), ThreeNodes(), windows, FreshReport("worker-1")}},
 		{"every node, one with a report though no agent is meant to be there", []string{"win", "worker-1", "worker-2",
-			"worker-3"},
-			[]Part{UsualPool, ThreeNodes(), windows, StaleReport("win")}},
+			"worker-3"}, []Part{UsualPool, ThreeNodes(), windows, StaleReport("win")}},
 		{"every node, where the pod is finished: its addresses are never read", []string{"worker-1", "worker-2", "worker-3"},
 			[]Part{UsualPool, UsualPod(Phase("Failed"), Carrying("10.0.0.5")), ThreeNodes(), FreshReport("worker-1")}},
 		{"every node but the dead and those with no agent", []string{"worker-1"},
@@ -174,9 +169,8 @@ func TestNoPodAndNoAgents(t *testing.T) {
 		want  Ruling
 		parts []Part
 	}{
-		"all nodes are Ready": {stale, []Part{ThreeNodes()}},
-		"one of them is not Ready": {held,
-			[]Part{ThreeNodes(), Node("worker-4", NotReadyFor(time.Minute))}},
+		"all nodes are Ready":      {stale, []Part{ThreeNodes()}},
+		"one of them is not Ready": {held, []Part{ThreeNodes(), Node("worker-4", NotReadyFor(time.Minute))}},
 		"the one that is not Ready is proven dead": {stale, []Part{ThreeNodes(), Node("worker-4", NotReadyFor(time.Hour),
 			OutOfService)}},
 		"the one that is not Ready runs no agent": {stale, []Part{ThreeNodes(), Node("win", NotReadyFor(time.Hour),
@@ -226,9 +220,8 @@ func TestThePodsOwnNodeIsAlwaysAsked(t *testing.T) {
 				DeletedAgo(0))}},
 		{"every node, although the pod was seen carrying the address on one with a fresh report", noFreshReport,
 			[]Part{selected, Node("worker-2"), afterPassOver(UsualPool, selected, UsualPod(Carrying("10.0.0.5")))}},
-		{"the pod's node, although a dead one had the sandbox", noFreshReport,
-			[]Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService), StaleReport("worker-1", Sandbox("box-1", NoUID)),
-				Node("worker-2"), UsualPod(there, DeletedAgo(0))}},
+		{"the pod's node, although a dead one had the sandbox", noFreshReport, []Part{Node("worker-1", NotReadyFor(time.Hour),
+			OutOfService), StaleReport("worker-1", Sandbox("box-1", NoUID)), Node("worker-2"), UsualPod(there, DeletedAgo(0))}},
 		{"the pod's node, although one that is missing had the sandbox", noFreshReport,
 			[]Part{StaleReport("worker-1", Sandbox("box-1", NoUID)), Node("worker-2"), UsualPod(there, DeletedAgo(0))}},
 	} {
@@ -241,9 +234,8 @@ func TestThePodsOwnNodeIsAlwaysAsked(t *testing.T) {
 	}
 	t.Run("what a dead node had is not proven where the pod's node could run it too", func(t *testing.T) {
 		Expect(t, Want(judge.Stale, judge.NodeDeadReason, false, judge.NodeDead), UsualPool,
-			Node("worker-1", NotReadyFor(time.Hour), OutOfService),
-			StaleReport("worker-1", Sandbox("box-1", NoUID)), Node("worker-2"), FreshReport("worker-2"),
-			UsualPod(there, DeletedAgo(0)))
+			Node("worker-1", NotReadyFor(time.Hour), OutOfService), StaleReport("worker-1", Sandbox("box-1", NoUID)),
+			Node("worker-2"), FreshReport("worker-2"), UsualPod(there, DeletedAgo(0)))
 	})
 }
 
@@ -338,11 +330,7 @@ func TestAReservationThatStandsAloneIsNeverNarrowedByStrangers(t *testing.T) {
 	leftover := Attachment("box-7", "uid-9", time.Hour, nil, Address("10.0.0.5", ""))
 	closedLeftover := Attachment("box-7", "uid-9", time.Minute, Closed, Address("10.0.0.5", ""))
 	held := decision{judge.Held, judge.NoFreshReportReason, false}
-	for _, c := range []struct {
-		says  string
-		want  decision
-		parts []Part
-	}{
+	expectReservations(t, All(pool, res), []decisionCase{
 		{"a leftover in a cache, while another node has no fresh report", decision{judge.Held, judge.AttachedReason, false},
 			[]Part{noFreshReport, FreshReport("worker-2", leftover)}},
 		{"a closed leftover in a cache; another node has no fresh report", held, []Part{noFreshReport, FreshReport("worker-2",
@@ -352,8 +340,7 @@ func TestAReservationThatStandsAloneIsNeverNarrowedByStrangers(t *testing.T) {
 		{"a stopped sandbox, while the terminating pod's node has no fresh report", held,
 			[]Part{noFreshReport, FreshReport("worker-2", stranger(NotReady(Closed))), UsualPod(DeletedAgo(0))}},
 		{"a stopped sandbox, while the live pod's status is not there", decision{judge.Held, judge.NetworkStatusMissing,
-			false},
-			[]Part{oneReports, FreshReport("worker-2", stranger(NotReady(Closed))), UsualPod(NoNetworkStatus)}},
+			false}, []Part{oneReports, FreshReport("worker-2", stranger(NotReady(Closed))), UsualPod(NoNetworkStatus)}},
 		{"a stopped sandbox, the pod is Pending, and its node has no fresh report",
 			decision{judge.InUse, judge.PodPending, false},
 			[]Part{noFreshReport, FreshReport("worker-2", stranger(NotReady(Closed))), UsualPod(Phase("Pending"))}},
@@ -365,12 +352,7 @@ func TestAReservationThatStandsAloneIsNeverNarrowedByStrangers(t *testing.T) {
 			[]Part{noFreshReport, FreshReport("worker-2", stranger())}},
 		{"a sandbox that is not known to be closed is evidence of use", decision{judge.Held, judge.SandboxNotReady, false},
 			[]Part{noFreshReport, FreshReport("worker-2", stranger(NotReady(nil)))}},
-	} {
-		t.Run(c.says, func(t *testing.T) {
-			expectReservation(t, "10.0.0.5", c.want, append([]Part{pool, res},
-				c.parts...)...)
-		})
-	}
+	})
 	t.Run("a stopped sandbox is no evidence", func(t *testing.T) {
 		it := expectReservation(t, "10.0.0.5", decision{judge.Stale, judge.AddressNotOnPod, false}, pool, res, oneReports,
 			FreshReport("worker-2", stranger(NotReady(Closed))), UsualPod())

@@ -102,17 +102,13 @@ func TestDocs_EveryTestThatTheyNameIsThere(t *testing.T) {
 	var pages []string
 	for _, pattern := range []string{"docs/*.md", "docs/*/*.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		pages = append(pages, found...)
 	}
 	there, named := keysOf(testsUnder(t, root)), 0
 	for _, page := range pages {
 		doc, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		for _, name := range sortedUnique(regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w+`).FindAllString(string(doc), -1)) {
 			named++
 			if !slices.ContainsFunc(there, func(test string) bool { return strings.HasPrefix(test, name) }) {
@@ -138,9 +134,7 @@ func testsUnder(t *testing.T, root string) map[string]bool {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return there
 }
 

@@ -27,8 +27,7 @@ func TestOneNodeDoesNotSpeakForAnother(t *testing.T) {
 	has := map[string]Part{
 		"running, by an old report":   StaleReport("worker-2", Sandbox("box-1", UsualUID)),
 		"not ready, by an old report": StaleReport("worker-2", Sandbox("box-1", UsualUID, NotReady(nil))),
-		"attached, by an old report": StaleReport("worker-2", Attachment("box-1", UsualUID, time.Minute,
-			nil)),
+		"attached, by an old report":  StaleReport("worker-2", Attachment("box-1", UsualUID, time.Minute, nil)),
 		"running, by a report whose Lease never matched": StaleReport("worker-2", Sandbox("box-1", UsualUID),
 			WithoutMatchingLease),
 		"running for another, by an old report": StaleReport("worker-2", Sandbox("box-1", OtherUID)),
@@ -60,9 +59,8 @@ func TestOneNodeDoesNotSpeakForAnother(t *testing.T) {
 	}
 	t.Run("on a dead one, and the other has a leftover of it", func(t *testing.T) {
 		expectVerdict(t, decision{judge.Held, judge.AttachedReason, false}, UsualPool,
-			Node("worker-1", NotReadyFor(time.Hour), OutOfService),
-			StaleReport("worker-1", Sandbox("box-1", UsualUID)), Node("worker-2"), FreshReport("worker-2",
-				Attachment("box-1", UsualUID, time.Hour, nil)))
+			Node("worker-1", NotReadyFor(time.Hour), OutOfService), StaleReport("worker-1", Sandbox("box-1", UsualUID)),
+			Node("worker-2"), FreshReport("worker-2", Attachment("box-1", UsualUID, time.Hour, nil)))
 	})
 	gones := All(UsualPool, Node("worker-1"), FreshReport("worker-1", Gone("box-1", UsualUID)))
 	t.Run("gone on one, and the other is missing since a moment", func(t *testing.T) {
@@ -151,8 +149,7 @@ func TestOneNodeDoesNotSpeakForThePodOfAnother(t *testing.T) {
 	}
 	t.Run("a pod that kubelet has stopped is no reason to ask its node", func(t *testing.T) {
 		expectVerdict(t, decision{judge.Stale, judge.PodFinished, true}, UsualPool, says["gone, its"], Node("worker-2"),
-			FreshReport("worker-2"),
-			UsualPod(OnNode("worker-2"), Phase("Succeeded"), StoppedByKubelet(time.Hour)))
+			FreshReport("worker-2"), UsualPod(OnNode("worker-2"), Phase("Succeeded"), StoppedByKubelet(time.Hour)))
 	})
 	// Whoever says that a pod failed, the node that it is bound to may run it.
 	t.Run("a pod whose failure kubelet did not report stays bound to its node", func(t *testing.T) {
@@ -168,11 +165,7 @@ func TestFinishedWithoutAFreshReportRestsOnKubeletForItsOwnNodeOnly(t *testing.T
 	released := decision{judge.Stale, judge.PodFinished, false}
 	ended := func(ago time.Duration) Part { return UsualPod(Phase("Succeeded"), StoppedByKubelet(ago)) }
 	one, two := Node("worker-1"), Node("worker-2")
-	for _, c := range []struct {
-		says  string
-		want  decision
-		parts []Part
-	}{
+	expectVerdicts(t, UsualPool, []decisionCase{
 		{"it is another node that had the sandbox", held, []Part{ended(time.Minute), one, two, FreshReport("worker-1"),
 			StaleReport("worker-2", Sandbox("box-1", UsualUID))}},
 		{"a clone had it too", held, []Part{ended(time.Minute), one, two, StaleReport("worker-1", Sandbox("box-1", UsualUID)),
@@ -189,9 +182,7 @@ func TestFinishedWithoutAFreshReportRestsOnKubeletForItsOwnNodeOnly(t *testing.T
 			[]Part{ended(time.Hour), one, StaleReport("worker-1", Sandbox("box-1", UsualUID), ObservedAgo(2*time.Hour))}},
 		{"the report was renewed before the containers stopped, by whatever clock it was observed", released,
 			[]Part{ended(time.Minute), one, StaleReport("worker-1", Sandbox("box-1", UsualUID), ObservedAgo(-time.Hour))}},
-	} {
-		t.Run(c.says, func(t *testing.T) { expectVerdict(t, c.want, append([]Part{UsualPool}, c.parts...)...) })
-	}
+	})
 }
 
 // Two rows hold with the same reason, and name different causes.
@@ -324,11 +315,7 @@ func TestTheClaimsOfAMissingNodeEndWhenNodeMissingIsConfirmed(t *testing.T) {
 	ends := Want(judge.Stale, judge.PodGone, false, judge.Gone)
 	threeHoursAgo := RenewedAt(Now.Add(-3 * time.Hour))
 	gone := StaleReport("worker-2", claims, threeHoursAgo)
-	for _, c := range []struct {
-		says  string
-		want  Ruling
-		parts []Part
-	}{
+	expectRulings(t, UsualSandboxGone, []rulingCase{
 		{"at the first pass, soon after its last report", claimed, []Part{StaleReport("worker-2", claims)}},
 		{"at the first pass, hours after its last report", ends, []Part{gone}},
 		{"missing for two hours", ends, []Part{gone, afterPassesOver(2*time.Hour, UsualSandboxGone, gone)}},
@@ -339,11 +326,8 @@ func TestTheClaimsOfAMissingNodeEndWhenNodeMissingIsConfirmed(t *testing.T) {
 		{"missing for two hours, and its report is fresh", claimed,
 			[]Part{FreshReport("worker-2", claims), afterPassesOver(2*time.Hour, UsualSandboxGone, gone)}},
 		{"its report expired hours ago, and the Node exists", claimed, []Part{Node("worker-2"), gone,
-			afterPassesOver(2*time.Hour, UsualSandboxGone,
-				Node("worker-2"), gone)}},
+			afterPassesOver(2*time.Hour, UsualSandboxGone, Node("worker-2"), gone)}},
 		{"there a moment ago", ends, []Part{gone, afterPassesOver(2*time.Hour, UsualSandboxGone, Node("worker-2"), gone)}},
 		{"missing, where nothing is known of nodes", claimed, []Part{gone, NodesUnknown}},
-	} {
-		t.Run(c.says, func(t *testing.T) { Expect(t, c.want, append([]Part{UsualSandboxGone}, c.parts...)...) })
-	}
+	})
 }

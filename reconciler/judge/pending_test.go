@@ -35,11 +35,7 @@ func TestVerdict_PendingWithItsNetwork(t *testing.T) {
 	kept := Want(judge.InUse, judge.PodPending, false, judge.Gone)
 	claimed := Want(judge.Held, judge.ClaimedByOther, false, judge.Absent)
 	gone := Gone("box-1", UsualUID)
-	for _, c := range []struct {
-		says  string
-		want  Ruling
-		parts []Part
-	}{
+	expectRulings(t, Nothing, []rulingCase{
 		{"a running sandbox has another address", released, []Part{two("net1"), isPending, ReportingWorker(gone, runs)}},
 		{"and the first one is listed as stopped", stopped, []Part{two("net1"), isPending,
 			ReportingWorker(stoppedAgo("box-1", 2*time.Hour), runs)}},
@@ -104,10 +100,9 @@ func TestVerdict_PendingWithItsNetwork(t *testing.T) {
 			judge.Stopped), []Part{Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-1", "net1"),
 			Alloc("6", "default/web-0", "box-2", "net2")), isPending,
 			ReportingWorker(stoppedAgo("box-1", 2*time.Hour), Sandbox("box-2", UsualUID, NotReady(Open)))}},
-		{"the younger sandbox has an allocation in another pool", Want(judge.InUse, judge.PodPending, false,
-			judge.Stopped), []Part{UsualPool, Pool("blue-10.0.0.0-24", "10.0.0.0/24",
-			Alloc("6", "default/web-0", "box-2", "net1")), isPending,
-			ReportingWorker(stoppedAgo("box-1", 2*time.Hour), Sandbox("box-2", UsualUID, NotReady(Open)))}},
+		{"the younger sandbox has an allocation in another pool", Want(judge.InUse, judge.PodPending, false, judge.Stopped),
+			[]Part{UsualPool, Pool("blue-10.0.0.0-24", "10.0.0.0/24", Alloc("6", "default/web-0", "box-2", "net1")), isPending,
+				ReportingWorker(stoppedAgo("box-1", 2*time.Hour), Sandbox("box-2", UsualUID, NotReady(Open)))}},
 		{"the younger sandbox carries the address", Want(judge.InUse, judge.PodPending, false, judge.Stopped),
 			[]Part{two("net1"), isPending, ReportingWorker(stoppedAgo("box-1", 2*time.Hour),
 				Sandbox("box-2", UsualUID, NotReady(Open), WithAddress("10.0.0.5", "")))}},
@@ -121,9 +116,7 @@ func TestVerdict_PendingWithItsNetwork(t *testing.T) {
 		{"Absent, but for a closed attachment, and the pod carries the address", claimed, []Part{UsualPool,
 			UsualPod(Phase("Pending"), Carrying("10.0.0.5")),
 			ReportingWorker(Attachment("box-1", UsualUID, time.Hour, Closed))}},
-	} {
-		t.Run(c.says, func(t *testing.T) { Expect(t, c.want, c.parts...) })
-	}
+	})
 }
 
 // unscheduled is the usual pod as the scheduler leaves it where no node fits.
@@ -137,11 +130,7 @@ func unscheduled(edits ...PodEdit) Part {
 // TestVerdict_NeverBound judges the allocation of a pod before, of the name of one that was never bound to a node.
 func TestVerdict_NeverBound(t *testing.T) {
 	down := All(Node("worker-1", NotReadyFor(time.Hour)), Node("worker-2"))
-	for _, c := range []struct {
-		says  string
-		want  Ruling
-		parts []Part
-	}{
+	expectRulings(t, All(UsualPool, unscheduled()), []rulingCase{
 		{"without agents", Want(judge.Stale, judge.PodGone, false, judge.NoSource), []Part{Node("worker-1")}},
 		{"without agents, and a node is not Ready", Want(judge.Held, judge.NodeUnreachable, false, judge.NoSource),
 			[]Part{down}},
@@ -159,9 +148,7 @@ func TestVerdict_NeverBound(t *testing.T) {
 			[]Part{ReportingWorker(Gone("box-1", UsualUID))}},
 		{"a node runs a sandbox of the pod", Want(judge.Stale, judge.PodReplaced, false, judge.Absent),
 			[]Part{ReportingWorker(Sandbox("box-2", UsualUID, WithAddress("10.0.0.6", "")))}},
-	} {
-		t.Run(c.says, func(t *testing.T) { Expect(t, c.want, append([]Part{UsualPool, unscheduled()}, c.parts...)...) })
-	}
+	})
 	for says, edit := range map[string]PodEdit{
 		"its condition is missing":       func(p *corev1.Pod) { p.Status.Conditions = nil },
 		"its condition says that it is":  func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionTrue },

@@ -155,11 +155,7 @@ func TestAReservationThatStandsAlone(t *testing.T) {
 		return Sandbox("box-7", UsualUID, append([]SandboxEdit{WithAddress("10.0.0.5", "")}, edits...)...)
 	}
 	worker := Node("worker-1")
-	for _, c := range []struct {
-		says  string
-		want  decision
-		parts []Part
-	}{
+	expectReservations(t, All(pool, res), []decisionCase{
 		{"no pod, and no report has the address", decision{judge.Stale, judge.PodGone, false}, []Part{ReportingWorker()}},
 		{"no pod and no agents", decision{judge.Stale, judge.PodGone, false}, []Part{worker}},
 		{"no pod, no agents, and a node not Ready", decision{judge.Held, judge.NodeUnreachable, false},
@@ -208,8 +204,7 @@ func TestAReservationThatStandsAlone(t *testing.T) {
 		{"the node that has the address is missing: not NodeMissing", decision{judge.Held, judge.NoFreshReportReason, false},
 			[]Part{Node("worker-2"), FreshReport("worker-2"), StaleReport("worker-1", has())}},
 		{"without agents, the terminating pod's node is dead: not NodeDead", decision{judge.Held, judge.NodeUnreachable,
-			false},
-			[]Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService), terminating.pod}},
+			false}, []Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService), terminating.pod}},
 		{"without agents, the terminating pod's node is missing: not NodeMissing", decision{judge.Held, judge.Terminating,
 			false}, []Part{Node("worker-2"), terminating.pod}},
 		{"the pod carries the address in another network, whose pool has the allocation",
@@ -225,12 +220,7 @@ func TestAReservationThatStandsAlone(t *testing.T) {
 				NAD("wb", WhereaboutsConfig("10.0.0.0/24", ""))}},
 		{"every other node is dead, and the rest have fresh reports", decision{judge.Stale, judge.PodGone, false},
 			[]Part{ReportingWorker(), Node("worker-2", NotReadyFor(time.Hour), OutOfService)}},
-	} {
-		t.Run(c.says, func(t *testing.T) {
-			expectReservation(t, "10.0.0.5", c.want, append([]Part{pool, res},
-				c.parts...)...)
-		})
-	}
+	})
 }
 
 // A reservation is never proven stale on its own, whatever is seen.
@@ -314,8 +304,7 @@ func TestARecentReservation(t *testing.T) {
 		expectReservation(t, "10.0.0.5", young, pool, ReportingWorker(), of(119*time.Second))
 	})
 	t.Run("of the future", func(t *testing.T) {
-		expectReservation(t, "10.0.0.5", young, pool, ReportingWorker(),
-			of(-time.Minute))
+		expectReservation(t, "10.0.0.5", young, pool, ReportingWorker(), of(-time.Minute))
 	})
 	t.Run("older than two minutes", func(t *testing.T) {
 		expectReservation(t, "10.0.0.5", decision{judge.Stale, judge.PodGone, false}, pool, ReportingWorker(),
@@ -330,6 +319,5 @@ func TestARecentReservation(t *testing.T) {
 func TestAReservationThatIsBeingDeletedIsHeld(t *testing.T) {
 	deleting := func(o *Observed) { o.Reservations.Or(nil)[len(o.Reservations.Or(nil))-1].Deleting = true }
 	expectReservation(t, "10.0.0.5", decision{judge.Held, judge.BeingDeleted, false}, Pool("10.0.0.0-24", "10.0.0.0/24"),
-		ReportingWorker(),
-		Reservation("10.0.0.5", "default/web-0", time.Hour), deleting)
+		ReportingWorker(), Reservation("10.0.0.5", "default/web-0", time.Hour), deleting)
 }

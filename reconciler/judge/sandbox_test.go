@@ -58,9 +58,8 @@ func TestWhatAFreshReportSays(t *testing.T) {
 			rebooted(FreshReport("worker-1", Sandbox("box-1", UsualUID)))},
 		{"NOTREADY in a fresh report of a node that is out of service", judge.NotReady,
 			dead(FreshReport("worker-1", Sandbox("box-1", UsualUID, NotReady(nil))))},
-		{"gone on one node and running on another", judge.Ready,
-			[]Part{Node("worker-1"), Node("worker-2"), FreshReport("worker-1", Gone("box-1", UsualUID)), FreshReport("worker-2",
-				Sandbox("box-1", UsualUID))}},
+		{"gone on one node and running on another", judge.Ready, []Part{Node("worker-1"), Node("worker-2"),
+			FreshReport("worker-1", Gone("box-1", UsualUID)), FreshReport("worker-2", Sandbox("box-1", UsualUID))}},
 		{"READY in a fresh report of a node whose object is missing", judge.Ready, []Part{Node("worker-2"),
 			FreshReport("worker-1", Sandbox("box-1", UsualUID))}},
 	})
@@ -157,8 +156,7 @@ func TestMissingNodes(t *testing.T) {
 	expectStates(t, []stateCase{
 		{"another machine under the name of the node whose last report has the id", judge.NoFreshReport,
 			[]Part{Node("worker-1", Booted("boot-2"), OnMachine(v1alpha1.Machine{SystemUUID: "another board",
-				MachineID: "another disk"})), last,
-				Node("worker-2"), FreshReport("worker-2")}},
+				MachineID: "another disk"})), last, Node("worker-2"), FreshReport("worker-2")}},
 		{"no Node objects at all: nothing is known of nodes", judge.NoFreshReport, []Part{FreshReport("worker-2"), last,
 			NodesUnknown}},
 		{"no Node object, and the report names the id as gone", judge.Absent,
@@ -224,9 +222,7 @@ func TestWhetherThereAreAgents(t *testing.T) {
 func TestAgentNodes(t *testing.T) {
 	windows := Label("kubernetes.io/os", "windows")
 	selector, err := labels.Parse("agent=yes")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, c := range []struct {
 		says   string
 		policy facts.Policy

@@ -92,9 +92,8 @@ func TestGuestUnknown(t *testing.T) {
 		"it does not report interfaces": {GuestOf("vmi-1", "10.0.0.9", unread), judge.GuestUnknown},
 		"its guest has another address": {GuestOf("vmi-1", "10.0.0.9"), judge.PodGone},
 		"its guest has the address":     {GuestOf("vmi-1", "10.0.0.5"), judge.GuestAddress},
-		"another namespace's machine": {All(GuestsUnknown,
-			Pod("launcher-3", InNamespace("tenant"), UID("uid-c"), Launcher("vmi-2", ""),
-				Carrying("10.0.0.8"))), judge.PodGone},
+		"another namespace's machine": {All(GuestsUnknown, Pod("launcher-3", InNamespace("tenant"), UID("uid-c"),
+			Launcher("vmi-2", ""), Carrying("10.0.0.8"))), judge.PodGone},
 		"the machine's pod has finished": {All(GuestsUnknown,
 			Pod("launcher-2", Launcher("vmi-1", ""), Phase("Succeeded"))), judge.PodGone},
 	} {

@@ -100,9 +100,8 @@ func TestATenantChangesNothingForOthers(t *testing.T) {
 		} {
 			t.Run(says+", and an item of "+of, func(t *testing.T) {
 				rapid.Check(t, func(rt *rapid.T) {
-					it := AllocationOf(t, Judged(Observe(UsualPool, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")),
-						Node("worker-1"), Node("worker-2"), others,
-						FreshReport("worker-2", Sandbox("box-t", "uid-t", OfPod("tenant"), c.edit)),
+					it := AllocationOf(t, Judged(Observe(UsualPool, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), Node("worker-1"),
+						Node("worker-2"), others, FreshReport("worker-2", Sandbox("box-t", "uid-t", OfPod("tenant"), c.edit)),
 						tenantChange(rt)), facts.Policy{}), "10.0.0.5")
 					if (it.Verdict == judge.Held) != c.held || (it.Verdict == judge.Stale) == c.held {
 						rt.Fatal(Wrong(it, fmt.Sprint("held: ", c.held)))

@@ -96,8 +96,7 @@ func TestUnreachableNodeTimeout(t *testing.T) {
 	})
 	t.Run("held before the time", func(t *testing.T) { ExpectUnder(t, hour, held, UsualPool, down(59*time.Minute)) })
 	t.Run("stale, unconfirmed, after the time", func(t *testing.T) {
-		ExpectUnder(t, hour, stale, UsualPool,
-			down(61*time.Minute))
+		ExpectUnder(t, hour, stale, UsualPool, down(61*time.Minute))
 	})
 	t.Run("held where it is not known since when", func(t *testing.T) {
 		ExpectUnder(t, hour, held, UsualPool, Node("worker-1", withoutReadyCondition),
@@ -108,9 +107,8 @@ func TestUnreachableNodeTimeout(t *testing.T) {
 			Node("worker-1", NotReadyFor(2*time.Hour)), Node("worker-2"), StaleReport("worker-1"), StaleReport("worker-2"))
 	})
 	t.Run("held while one of the nodes in question went away later", func(t *testing.T) {
-		ExpectUnder(t, hour, held, UsualPool,
-			Node("worker-1", NotReadyFor(2*time.Hour)), Node("worker-2", NotReadyFor(time.Minute)), StaleReport("worker-1"),
-			StaleReport("worker-2"))
+		ExpectUnder(t, hour, held, UsualPool, Node("worker-1", NotReadyFor(2*time.Hour)),
+			Node("worker-2", NotReadyFor(time.Minute)), StaleReport("worker-1"), StaleReport("worker-2"))
 	})
 	t.Run("a terminating pod without agents", func(t *testing.T) {
 		ExpectUnder(t, hour, Want(judge.Stale, judge.NodeUnreachable, false, judge.NoSource), UsualPool, terminating.pod,
@@ -133,9 +131,8 @@ func TestUnreachableNodeTimeout(t *testing.T) {
 // The whole cross product: everything gets a verdict with a sentence, nothing that may hold its address is ever stale,
 // and only a sandbox state that proves an end is proven.
 func TestEveryCombinationHasAVerdict(t *testing.T) {
-	pods := []podCase{noPod, pending, live, carrier, terminating, terminatingCarrier, stuckTerminating,
-		finished, succeeded, finishedAndDeleted,
-		{"a live pod without a network-status", UsualPod(NoNetworkStatus)},
+	pods := []podCase{noPod, pending, live, carrier, terminating, terminatingCarrier, stuckTerminating, finished,
+		succeeded, finishedAndDeleted, {"a live pod without a network-status", UsualPod(NoNetworkStatus)},
 		{"a terminating Pending pod", UsualPod(Phase("Pending"), DeletedAgo(0))}}
 	sandboxes := []sandboxCase{isAbsent, noSource, noSourceNodes, noSourceDown}
 	for _, u := range []string{UsualUID, OtherUID, NoUID} {
