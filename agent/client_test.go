@@ -100,9 +100,7 @@ func TestWatcher_StaysForbidden(t *testing.T) {
 func newWatcher(t *testing.T, answer transport, again *int) *agent.Watcher {
 	t.Helper()
 	w, err := agent.NewWatcher(&rest.Config{Host: "http://api", Transport: answer}, "worker-1", func() { *again++ })
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return w
 }
 
@@ -117,9 +115,7 @@ func TestHealth_Cardinality(t *testing.T) {
 	registry.MustRegister(version.Get().Collector(), collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	own, runtime := 2, 0 // inspections_total has both results after the first of each
 	for _, f := range families {
 		if strings.HasPrefix(f.GetName(), "ip_reconcile_") {
@@ -129,9 +125,7 @@ func TestHealth_Cardinality(t *testing.T) {
 		}
 	}
 	page, err := os.ReadFile("../docs/operate/metrics.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if own != 7 || runtime < 35 || runtime > 55 || !strings.Contains(string(page), "has 7 series of its own") {
 		t.Errorf("an agent has %d series of its own and %d of the runtime, and the page states another number", own, runtime)
 	}

@@ -32,9 +32,7 @@ func fixed(text string) func(*testNode) string { return func(*testNode) string {
 func byAlias(name, end string) func(*testNode) string {
 	return func(n *testNode) string {
 		alias := filepath.Join(n.TempDir(), "netns")
-		if err := os.Symlink(n.netns, alias); err != nil {
-			n.Fatal(err)
-		}
+		check(n, os.Symlink(n.netns, alias))
 		n.NetNSDirs = append(n.NetNSDirs, alias+end)
 		return filepath.Join(alias, name)
 	}
@@ -134,9 +132,7 @@ func TestInspect_CachedIDIsAttachment(t *testing.T) {
 			n.addCache("wb", runs.ID, "net1", runs.NetNS, "10.0.0.6/24")
 			file := n.addCache("wb", id("1a"), "net1", c.path(n), "10.0.0.5/24")
 			since := noon.Add(-time.Hour + 900*time.Millisecond)
-			if err := os.Chtimes(file, noon, since); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.Chtimes(file, noon, since))
 			got := n.attachment()
 			equal(t, "network", networkState(got.NetworkClosed), c.want)
 			want := c.path(n)
@@ -204,9 +200,7 @@ func TestInspect_ReadsRuntimeBeforeCaches(t *testing.T) {
 	n.setSandboxes(web("2b"))
 	socket := filepath.Join(filepath.Dir(n.runtime.Socket), "during.sock")
 	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	server := grpc.NewServer()
 	runtimeapi.RegisterRuntimeServiceServer(server, &hookedRuntime{n.runtime,
 		func() { n.addCache("wb", id("1a"), "net1", "/x", "10.0.0.5/24") }})
@@ -225,9 +219,7 @@ func TestReport_ContinuesEarlierReport(t *testing.T) {
 	sandbox.NetNS, other.NetNS = n.namespace("a"), n.namespace("b")
 	n.setSandboxes(sandbox, other)
 	first, err := n.Report(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	n.setSandboxes(other)
 	n.remove(sandbox.NetNS)
 	last, err := n.Report(t.Context(), first)

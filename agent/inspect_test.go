@@ -259,9 +259,7 @@ func TestInspect_TimesOutsideTheAPIsRange(t *testing.T) {
 	n.setSandboxes(sandbox)
 	file := n.addCache("wb", id("2b"), "net1", "/x", "10.0.0.5/24")
 	before := time.Unix(-1000, 0)
-	if err := os.Chtimes(file, before, before); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Chtimes(file, before, before))
 	equal(t, "created", n.sandbox(sandbox.ID).CreatedAt, metav1.Time{})
 	equal(t, "since", n.attachment().Since.UTC(), time.Unix(0, 0).UTC())
 }

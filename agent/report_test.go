@@ -64,13 +64,9 @@ func nextAfterEnds(before *v1alpha1.SandboxReport, l *agent.Inspection) *v1alpha
 func roundTrip(t testing.TB, r *v1alpha1.SandboxReport) *v1alpha1.SandboxReport {
 	t.Helper()
 	text, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	out := &v1alpha1.SandboxReport{}
-	if err := json.Unmarshal(text, out); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal(text, out))
 	return out
 }
 

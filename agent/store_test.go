@@ -128,9 +128,7 @@ func (s *apiServer) expectConfirmed(r *v1alpha1.SandboxReport) {
 func (s *apiServer) newStore() *agent.APIStore {
 	s.Helper()
 	a, err := agent.NewAPIStore(s.config, "worker-1", "own-ns")
-	if err != nil {
-		s.Fatal(err)
-	}
+	check(s, err)
 	if _, err := a.Load(s.Context()); err != nil {
 		s.Fatal(err)
 	}
@@ -156,9 +154,7 @@ func (s *apiServer) loseRenewal(a *agent.APIStore) {
 
 func (s *apiServer) must(err error) {
 	s.Helper()
-	if err != nil {
-		s.Fatal(err)
-	}
+	check(s, err)
 }
 
 // expectRestore checks that err is a RestoreError.

@@ -259,8 +259,6 @@ func TestInspect_NoSecretsInReportOrErrors(t *testing.T) {
 func jsonOf(t *testing.T, v any) string {
 	t.Helper()
 	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return string(text)
 }

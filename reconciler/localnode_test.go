@@ -52,18 +52,16 @@ func inspectedWorker(source Source, c ...ReportEdit) (on *WithLocalNode, before 
 		}}, before
 }
 
-// forListAndRelist checks the observations of List and of Relist.
-func forListAndRelist(t *testing.T, on *WithLocalNode, check func(t *testing.T, o *facts.Observation)) {
+// forListAndRelist expects something of the observations of List and of Relist.
+func forListAndRelist(t *testing.T, on *WithLocalNode, expect func(t *testing.T, o *facts.Observation)) {
 	t.Helper()
 	o, err := on.List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Run("observed", func(t *testing.T) { check(t, o) })
+	check(t, err)
+	t.Run("observed", func(t *testing.T) { expect(t, o) })
 	if o, err = on.Relist(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	t.Run("refreshed", func(t *testing.T) { check(t, o) })
+	t.Run("refreshed", func(t *testing.T) { expect(t, o) })
 }
 
 func TestLocalNode_Verdicts(t *testing.T) {

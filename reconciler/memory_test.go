@@ -86,9 +86,7 @@ func TestKnown_IsReadBesideLaterPasses(t *testing.T) {
 	p.pass(0, append(parts, revision(100))...)
 	p.pass(time.Second, append(parts, revision(90))...) // a restore
 	a, err := p.Check(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	done, known := make(chan int), p.Process.Known
 	go func() {
 		n := 0

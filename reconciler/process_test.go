@@ -152,3 +152,11 @@ func (s *memoryStore) Update(_ context.Context, change func(string) (string, err
 	}
 	return err
 }
+
+// check ends the test with an error.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -137,9 +137,7 @@ func TestRelease_StepsAndFaults(t *testing.T) {
 				s.inject(step, f, end)
 				began := time.Now()
 				out, err := s.reconciler(t).Run(ctx)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
 				found.add(s.outcome(out), name)
 				if took := time.Since(began); took > 3*time.Minute || len(s.holds) > 15 {
 					t.Errorf("it took %s and %d holds", took, len(s.holds))

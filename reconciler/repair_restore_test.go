@@ -319,9 +319,7 @@ func TestCheck_Fenced(t *testing.T) {
 		})
 		for _, want := range []bool{false, true} {
 			j, err := r.Check(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			same(t, "behind the fence", !j.Observation.FencedSince.IsZero(), want)
 		}
 	})

@@ -387,9 +387,7 @@ func TestRestore_State(t *testing.T) {
 	p.pass(minute, leakOn(0), Node("worker-2"), revision(90))
 	p.pass(2*minute, leakOn(2*minute), Node("worker-2"), revision(91))
 	j, err := p.Check(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if r := j.Restore; r == nil || r.Date() != Now.Add(minute).Format(time.RFC3339) ||
 		r.Why != "resourceVersion 90 after 100" || !slices.Equal(r.Awaiting, []string{"worker-2", "worker-9"}) {
 		t.Errorf("the restore is %+v", r)
@@ -424,9 +422,7 @@ func TestRestore_RunReadsAgain(t *testing.T) {
 	p.next = Observe(leakOn(0))
 	p.next.Reports.Or(nil)[0].LeaseVersion = "101"
 	clock.Step(time.Second)
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	check(t, <-ended)
 	next := p.restarted()
 	next.WantReleased("in the next run", next.passOnce(minute, leakOn(minute)))
 }

@@ -214,9 +214,7 @@ func TestShareLost(t *testing.T) {
 			}
 			for after := 2 * minute; after <= 8*minute; after += minute {
 				if node := map[time.Duration]string{0: "worker-9", minute: "worker-8"}[after-c.when]; node != "" {
-					if err := shareLost(t.Context(), s, Now.Add(c.date), node); err != nil {
-						t.Fatal(err)
-					}
+					check(t, shareLost(t.Context(), s, Now.Add(c.date), node))
 				}
 				if after >= 7*minute { // another process leads each time
 					p = p.restarted()
@@ -238,15 +236,11 @@ func TestShareLost(t *testing.T) {
 		p.WantReleased("settled", p.pass(2*minute, settled))
 		p.WantReleased("without doubts", p.pass(2*minute+time.Second, settled))
 		err := shareLost(t.Context(), p.RestoreStore, Now.Add(minute), "worker-9")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		watched := All(settled, func(o *Observed) { o.Watched = true })
 		p.WantReleased("before the second check", p.pass(3*minute, watched))
 		live := &liveFacts{r: p.Reconciler, first: p.next.Observation, known: p.Process.Known}
-		if err := live.Refresh(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check(t, live.Refresh(t.Context()))
 		p.Process.Known = live.known
 		p.WantRefused("since the second check", plan.EtcdRestored, p.pass(4*minute, watched))
 	})

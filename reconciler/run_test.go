@@ -108,9 +108,7 @@ func TestRun_EndsUnderChurn(t *testing.T) {
 			defer cancel()
 			began := time.Now()
 			out, err := r.Run(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			same(t, "it took", time.Since(began), tt.took)
 			same(t, "released and repaired", len(out.Released)+len(out.Repaired), tt.done)
 			same(t, "refused", refusalCounts(out), tt.refused)

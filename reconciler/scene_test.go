@@ -73,9 +73,7 @@ func run(t *testing.T, r *reconciler.Reconciler) (*reconciler.Result, time.Durat
 	t.Helper()
 	began := time.Now()
 	out, err := r.Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return out, time.Since(began)
 }
 
@@ -83,9 +81,7 @@ func run(t *testing.T, r *reconciler.Reconciler) (*reconciler.Result, time.Durat
 func pass(t *testing.T, r *reconciler.Reconciler) *reconciler.Result {
 	t.Helper()
 	out, _, err := r.Pass(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return out
 }
 
@@ -310,14 +306,10 @@ func golden(t *testing.T, file string, lines []string) {
 	t.Helper()
 	file, got := "testdata/"+file, strings.Join(lines, "\n")+"\n"
 	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(file, []byte(got), 0o644))
 	}
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	want := strings.Split(string(text), "\n")
 	for i, line := range lines {
 		if i >= len(want) || line != want[i] {
@@ -327,5 +319,13 @@ func golden(t *testing.T, file string, lines []string) {
 	}
 	if len(want) != len(lines)+1 {
 		t.Errorf("%s has %d lines, want %d", file, len(want)-1, len(lines))
+	}
+}
+
+// check ends the test with an error.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -44,9 +44,7 @@ func TestCache_MissingMultusFolder(t *testing.T) {
 	if entries, err := c.Read(); err == nil {
 		t.Errorf("without results/: got %v and no error", entries)
 	}
-	if err := os.Mkdir(results, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(results, 0o700))
 	c.readEntry(two)
 	c.remove(c.folders.Multus)
 	if entries, err := c.Read(); err == nil {
@@ -87,18 +85,12 @@ func TestCache_ChangedFile(t *testing.T) {
 func replace(c *caches, path, old, text string) {
 	c.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		c.Fatal(err)
-	}
+	check(c, err)
 	info, err := os.Stat(path)
-	if err != nil {
-		c.Fatal(err)
-	}
+	check(c, err)
 	c.write(path+".new", strings.Replace(string(data), old, text, 1))
 	c.setTime(path+".new", info.ModTime())
-	if err := os.Rename(path+".new", path); err != nil {
-		c.Fatal(err)
-	}
+	check(c, os.Rename(path+".new", path))
 }
 
 // File times are coarse: a new file may change again with the same time.

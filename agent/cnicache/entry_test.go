@@ -164,13 +164,9 @@ func TestCache_UnreadableFile(t *testing.T) {
 			c := newCaches(t)
 			path := c.runtime(one, "net1", wb, net1)
 			c.delegate(two, "net1", wb, net1)
-			if err := spoil(c, path); err != nil {
-				t.Fatal(err)
-			}
+			check(t, spoil(c, path))
 			info, err := os.Lstat(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			for range 2 { // the second time from memory
 				entries := c.read()
 				c.unreadable(path)

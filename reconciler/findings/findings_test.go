@@ -225,8 +225,7 @@ func TestAnAddressThatOnlyANetworkStatusNames(t *testing.T) {
 		{"no other pod names it", 0, 0, []Part{named(), reporting()}},
 		{"on another network", 0, 0, []Part{owner, named(CarryingOn("default/red", "net1", "10.0.0.5")), reporting()}},
 		{"one sandbox of its is complete, another is not", 0, 0, []Part{owner, named(),
-			reporting(its(WithAddress("10.0.0.9", "")),
-				Sandbox("box-3", "uid-b", OfPod("b"), Unread))}},
+			reporting(its(WithAddress("10.0.0.9", "")), Sandbox("box-3", "uid-b", OfPod("b"), Unread))}},
 		{"an earlier pod of its name has it, elsewhere", 0, 0, []Part{named(), reporting(),
 			FreshReport("worker-1", Sandbox("box-1", "uid-a", OfPod("b"), WithAddress("10.0.0.5", "")))}},
 	} {
@@ -284,8 +283,7 @@ func TestMissingReservation(t *testing.T) {
 
 // The name of a slice's pool admits two networks: "worker-1-10.0.0.0-28" may be of a network "worker-1".
 func TestMissingReservation_OfANodeSlice(t *testing.T) {
-	carried := All(ThreeNodes(), carrier, FreshReport("worker-1", Sandbox("box-1", UsualUID,
-		WithAddress("10.0.0.5", ""))))
+	carried := All(ThreeNodes(), carrier, FreshReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))))
 	slice := All(Pool("worker-1-10.0.0.0-28", "10.0.0.0/28", UsualAllocation), carried)
 	for name, c := range map[string]struct {
 		want  string // the reservation that is created; "" for none

@@ -66,8 +66,7 @@ func TestUnrecorded_AfterAnEdit(t *testing.T) {
 		{"the range is cut into slices now, and the pool of before has it", 1, 1, []Part{slices, before,
 			Pool("worker-1-10.0.0.0-28", "10.0.0.0/28")}},
 		{"the range is cut into slices now, and none has the address", 1, 1, []Part{slices, before}},
-		{"only the slice of another node has the address", 1, 1, []Part{slices,
-			Pool("worker-2-10.0.0.0-28", "10.0.0.0/28")}},
+		{"only the slice of another node has the address", 1, 1, []Part{slices, Pool("worker-2-10.0.0.0-28", "10.0.0.0/28")}},
 		{"the slice of another node has the allocation", 0, 0, []Part{slices,
 			Pool("worker-2-10.0.0.0-28", "10.0.0.0/28", UsualAllocation)}},
 	} {

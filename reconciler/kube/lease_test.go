@@ -262,8 +262,7 @@ func TestHold_LeaseThatCannotBeTaken(t *testing.T) {
 func TestHold_ForbiddenLeaseOfAPool(t *testing.T) {
 	onLeases(t, func(t *testing.T, a *leaseAPI) {
 		a.forbid("/forbidden")
-		err := a.cluster(t, "us").Hold(t.Context(), "kube-system", []string{"whereabouts", "free", "forbidden"},
-			unexpected)
+		err := a.cluster(t, "us").Hold(t.Context(), "kube-system", []string{"whereabouts", "free", "forbidden"}, unexpected)
 		equal(t, "forbidden", errors.Is(err, apply.ErrLeaseForbidden), true)
 		equal(t, "writes: two Leases are taken and cleared", a.writes["us"], 4)
 		equal(t, "holders", a.holder(shared)+a.holder("kube-system/free"), "")
