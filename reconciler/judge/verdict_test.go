@@ -69,7 +69,7 @@ func isGone(uid string) sandboxCase {
 	return sandboxCase{owned(uid) + "is gone", ReportingWorker(Gone("box-1", uid)), judge.Gone}
 }
 func diedWithNode(uid string) sandboxCase {
-	return sandboxCase{owned(uid) + "was on a dead node", All(Node("worker-1", NotReadyFor(time.Hour), OutOfService),
+	return sandboxCase{owned(uid) + "was on a dead node", All(dead1,
 		StaleReport("worker-1", Sandbox("box-1", uid))), judge.NodeDead}
 }
 func lostItsNode(uid string) sandboxCase {
@@ -283,7 +283,7 @@ func TestWhatCannotBeReadIsHeld(t *testing.T) {
 // expectVerdict is Expect where the rules define the verdict only, and not the state of the sandbox.
 func expectVerdict(t *testing.T, want decision, parts ...Part) {
 	t.Helper()
-	it := AllocationOf(t, Judged(Observe(parts...), facts.Policy{}), "10.0.0.5")
+	it := usualIn(t, parts...)
 	if got := (decision{it.Verdict, it.Reason, it.Proven}); got != want {
 		t.Error(Wrong(it, want))
 	}
@@ -329,7 +329,7 @@ func expectReservations(t *testing.T, base Part, cases []decisionCase) {
 // expectKept wants the usual allocation in use or held, whatever the reason.
 func expectKept(t *testing.T, parts ...Part) {
 	t.Helper()
-	if it := AllocationOf(t, Judged(Observe(parts...), facts.Policy{}), "10.0.0.5"); it.Verdict == judge.Stale {
+	if it := usualIn(t, parts...); it.Verdict == judge.Stale {
 		t.Error(Wrong(it, "in use or held"))
 	}
 }
