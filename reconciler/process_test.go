@@ -52,10 +52,12 @@ func storing(t *testing.T) *process {
 }
 
 // wantDetail checks what the gate of the first refused item says.
-func wantDetail(t *testing.T, made *plan.Plan, want string) {
+func wantDetail(t *testing.T, made *plan.Plan, wants ...string) {
 	t.Helper()
-	if text := made.Refused[0].Detail; !strings.Contains(text, want) {
-		t.Errorf("the gate says %q, want %q", text, want)
+	for _, want := range wants {
+		if text := made.Refused[0].Detail; !strings.Contains(text, want) {
+			t.Errorf("the gate says %q, want %q", text, want)
+		}
 	}
 }
 
@@ -103,6 +105,20 @@ func (p *process) seesRestore(parts ...Part) *plan.Plan {
 	p.t.Helper()
 	p.pass(0, All(parts...), revision(100))
 	return p.pass(minute, All(parts...), revision(90))
+}
+
+// waits is a pass that refuses everything Stale because of a restore.
+func (p *process) waits(says string, after time.Duration, parts ...Part) *plan.Plan {
+	p.t.Helper()
+	made := p.pass(after, parts...)
+	p.WantRefused(says, plan.EtcdRestored, made)
+	return made
+}
+
+// releases is a pass that releases everything Stale.
+func (p *process) releases(says string, after time.Duration, parts ...Part) {
+	p.t.Helper()
+	p.WantReleased(says, p.pass(after, parts...))
 }
 
 // passOnce is one pass.
