@@ -57,8 +57,7 @@ func runScene(t *testing.T, configure func(*scene), act func(*scene)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &scene{T: t, events: make(chan struct{}, 1), changes: make(chan string, 16), reconnected: make(chan struct{}, 1),
-			done:  make(chan struct{}),
-			items: []any{oldSandbox("a")}, bootID: "boot-1"}
+			done: make(chan struct{}), items: []any{oldSandbox("a")}, bootID: "boot-1"}
 		s.start = time.Now()
 		if configure != nil {
 			configure(s)

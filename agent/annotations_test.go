@@ -46,32 +46,20 @@ func TestInspect_LargeAnnotations(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestInspect_LargeAnnotations$")
 	cmd.Env = append(os.Environ(), runtimeEnv+"=yes")
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
+	check(t, cmd.Start())
 	defer func() { in.Close(); _ = cmd.Wait() }()
 	socket, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	r, err := cri.Dial(strings.TrimSpace(socket))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer r.Close()
 	results := t.TempDir()
 	for i := range largePods {
 		id := fmt.Sprintf("%064x", i+1)
-		if err := os.WriteFile(results+"/net-"+id+"-eth0", []byte("{"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(results+"/net-"+id+"-eth0", []byte("{"), 0o600))
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(10)) // the peak is then what is in use
 	for _, start := range []string{"at first", "after a restart"} {

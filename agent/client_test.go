@@ -69,14 +69,7 @@ func TestWatcher_DetectsInterruption(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				answers, again := &c.first, 0
-				w, err := agent.NewWatcher(&rest.Config{Host: "http://api",
-					Transport: transport(func(r *http.Request) (*http.Response,
-						error) {
-						return answers.RoundTrip(r)
-					})}, "worker-1", func() { again++ })
-				if err != nil {
-					t.Fatal(err)
-				}
+				w := newWatcher(t, func(r *http.Request) (*http.Response, error) { return answers.RoundTrip(r) }, &again)
 				w.Watch(t.Context(), func(string) {})
 				equal(t, "again, by the first watch", again, 0)
 				answers = &watchServer{list: ok, watch: ok, lasts: long}
@@ -95,16 +88,20 @@ func TestWatcher_DetectsInterruption(t *testing.T) {
 func TestWatcher_StaysForbidden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answers, again := &watchServer{list: http.StatusOK, watch: http.StatusForbidden}, 0
-		w, err := agent.NewWatcher(&rest.Config{Host: "http://api", Transport: transport(answers.RoundTrip)}, "worker-1",
-			func() { again++ })
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := newWatcher(t, answers.RoundTrip, &again)
 		for range 5 {
 			_ = w.Watch(t.Context(), func(string) {})
 		}
 		equal(t, "again", again, 1)
 	})
+}
+
+// newWatcher counts the interruptions that it reports.
+func newWatcher(t *testing.T, answer transport, again *int) *agent.Watcher {
+	t.Helper()
+	w, err := agent.NewWatcher(&rest.Config{Host: "http://api", Transport: answer}, "worker-1", func() { *again++ })
+	check(t, err)
+	return w
 }
 
 type transport func(*http.Request) (*http.Response, error)
@@ -118,9 +115,7 @@ func TestHealth_Cardinality(t *testing.T) {
 	registry.MustRegister(version.Get().Collector(), collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	own, runtime := 2, 0 // inspections_total has both results after the first of each
 	for _, f := range families {
 		if strings.HasPrefix(f.GetName(), "ip_reconcile_") {
@@ -130,9 +125,7 @@ func TestHealth_Cardinality(t *testing.T) {
 		}
 	}
 	page, err := os.ReadFile("../docs/operate/metrics.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if own != 7 || runtime < 35 || runtime > 55 || !strings.Contains(string(page), "has 7 series of its own") {
 		t.Errorf("an agent has %d series of its own and %d of the runtime, and the page states another number", own, runtime)
 	}

@@ -59,9 +59,7 @@ func newNode(t testing.TB, style critest.Style) *testNode {
 func (n *testNode) newInspector() *agent.NodeInspector {
 	n.Helper()
 	r, err := cri.Dial(n.runtime.Socket)
-	if err != nil {
-		n.Fatal(err)
-	}
+	check(n, err)
 	n.Cleanup(func() { r.Close() })
 	return &agent.NodeInspector{
 		Runtime: r, NetNSDirs: []string{n.netns}, OwnUID: "own-uid",
@@ -73,9 +71,7 @@ func (n *testNode) results() string { return filepath.Join(n.cni, "results") }
 
 func (n *testNode) mkdir(path string) {
 	n.Helper()
-	if err := os.MkdirAll(path, 0o700); err != nil {
-		n.Fatal(err)
-	}
+	check(n, os.MkdirAll(path, 0o700))
 }
 
 // setSandboxes sets the sandboxes of the runtime, in addition to the agent's own. It adds one that is in the CNI
@@ -93,12 +89,8 @@ func (n *testNode) setSandboxes(all ...critest.Sandbox) {
 func (n *testNode) file(path, content string) string {
 	n.Helper()
 	n.mkdir(filepath.Dir(path))
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		n.Fatal(err)
-	}
-	if err := os.Chtimes(path, noon, noon); err != nil {
-		n.Fatal(err)
-	}
+	check(n, os.WriteFile(path, []byte(content), 0o600))
+	check(n, os.Chtimes(path, noon, noon))
 	return path
 }
 
@@ -107,9 +99,7 @@ func (n *testNode) namespace(name string) string { return n.file(filepath.Join(n
 
 func (n *testNode) remove(path string) {
 	n.Helper()
-	if err := os.RemoveAll(path); err != nil {
-		n.Fatal(err)
-	}
+	check(n, os.RemoveAll(path))
 }
 
 // addCache writes libcni's cache entry of an ADD: the network wb has whereabouts addresses, kindnet has others.
@@ -143,18 +133,14 @@ func (n *testNode) addCacheWithConfig(id, network, ifName, config string, with .
 			"cniVersion": "1.0.0", "interfaces": []any{map[string]any{"name": ifName, "sandbox": netns}}, "ips": addresses,
 		},
 	})
-	if err != nil {
-		n.Fatal(err)
-	}
+	check(n, err)
 	return n.file(filepath.Join(n.results(), network+"-"+id+"-"+ifName), string(text))
 }
 
 func (n *testNode) inspect() *agent.Inspection {
 	n.Helper()
 	inspection, err := n.Inspect(n.Context())
-	if err != nil {
-		n.Fatal(err)
-	}
+	check(n, err)
 	inspection.Sandboxes = slices.DeleteFunc(inspection.Sandboxes,
 		func(s agent.ListedSandbox) bool { return s.ID == id("88") })
 	inspection.Attachments = slices.DeleteFunc(inspection.Attachments,
@@ -206,4 +192,12 @@ func networkState(closed *bool) string {
 		return "closed"
 	}
 	return "open"
+}
+
+// check ends the test with an error.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

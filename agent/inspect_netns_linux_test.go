@@ -27,9 +27,7 @@ func TestInspect_UnmountedNamespaceIsClosed(t *testing.T) {
 			n := newNode(t, critest.CRIO)
 			mount := func(from, to string, flags uintptr) {
 				t.Helper()
-				if err := syscall.Mount(from, to, "", flags, ""); err != nil {
-					t.Fatal(err)
-				}
+				check(t, syscall.Mount(from, to, "", flags, ""))
 			}
 			mount(n.netns, n.netns, syscall.MS_BIND)
 			t.Cleanup(func() { _ = syscall.Unmount(n.netns, syscall.MNT_DETACH) })

@@ -17,82 +17,73 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
+// there and missing are paths in the node's folder of namespaces, with and without a file.
+func there(name string) func(*testNode) string {
+	return func(n *testNode) string { return n.namespace(name) }
+}
+
+func missing(name string) func(*testNode) string {
+	return func(n *testNode) string { return filepath.Join(n.netns, name) }
+}
+
+func fixed(text string) func(*testNode) string { return func(*testNode) string { return text } }
+
+// byAlias is a path in the node's folder by a symbolic link, whose name ends so.
+func byAlias(name, end string) func(*testNode) string {
+	return func(n *testNode) string {
+		alias := filepath.Join(n.TempDir(), "netns")
+		check(n, os.Symlink(n.netns, alias))
+		n.NetNSDirs = append(n.NetNSDirs, alias+end)
+		return filepath.Join(alias, name)
+	}
+}
+
 // A missing path is proof only in the node's own folder: a running sandbox has its namespace there at the same
 // inspection.
 func TestInspect_MissingPathProvesOnlyInNodeFolder(t *testing.T) {
+	none := fixed("")
+	hasCache := func(n *testNode, gone, _ *critest.Sandbox) {
+		n.addCache("wb", gone.ID, "net1", filepath.Join(n.netns, "a"), "10.0.0.5/24")
+	}
 	for name, c := range map[string]struct {
-		want string
-		with func(n *testNode, gone *critest.Sandbox, runs *critest.Sandbox)
+		want       string
+		gone, runs func(*testNode) string // the paths of the sandbox and of another one, which runs
+		also       func(n *testNode, gone, runs *critest.Sandbox)
 	}{
-		"its path is there": {"open", func(n *testNode, gone, runs *critest.Sandbox) {
-			gone.NetNS, runs.NetNS = n.namespace("a"), n.namespace("b")
-		}},
-		"its path is there, and nothing runs": {"open", func(n *testNode, gone, runs *critest.Sandbox) {
-			gone.NetNS = n.namespace("a")
-		}},
-		"its path is missing beside one that runs": {"closed", func(n *testNode, gone, runs *critest.Sandbox) {
-			gone.NetNS, runs.NetNS = filepath.Join(n.netns, "a"), n.namespace("b")
-		}},
-		"its path is missing in an empty folder": {"not known", func(n *testNode, gone, runs *critest.Sandbox) {
-			gone.NetNS, runs.NetNS = filepath.Join(n.netns, "a"), filepath.Join(n.netns, "b")
-		}},
-		"its path is missing in a folder that has only unknown files": {"not known", func(n *testNode, gone,
-			runs *critest.Sandbox) {
-			n.namespace("c")
-			gone.NetNS, runs.NetNS = filepath.Join(n.netns, "a"), filepath.Join(n.netns, "b")
-		}},
-		"the one that is there is not ready": {"not known", func(n *testNode, gone, runs *critest.Sandbox) {
-			gone.NetNS, runs.NetNS = filepath.Join(n.netns, "a"), n.namespace("b")
-			runs.NotReady = true
-		}},
-		"the one that runs has its in another folder": {"not known", func(n *testNode, gone, runs *critest.Sandbox) {
-			other := n.TempDir()
-			n.NetNSDirs = append(n.NetNSDirs, other)
-			gone.NetNS, runs.NetNS = filepath.Join(n.netns, "a"), n.file(filepath.Join(other, "b"), "")
-		}},
-		"the folder is missing": {"not known", func(n *testNode, gone, runs *critest.Sandbox) {
-			gone.NetNS, runs.NetNS = filepath.Join(n.netns, "a"), n.namespace("b")
-			n.remove(n.netns)
-		}},
-		"the folder is none of the node's": {"not known", func(n *testNode, gone, runs *critest.Sandbox) {
+		"its path is there":                        {"open", there("a"), there("b"), nil},
+		"its path is there, and nothing runs":      {"open", there("a"), none, nil},
+		"its path is missing beside one that runs": {"closed", missing("a"), there("b"), nil},
+		"its path is missing in an empty folder":   {"not known", missing("a"), missing("b"), nil},
+		"its path is missing in a folder that has only unknown files": {"not known", missing("a"), missing("b"),
+			func(n *testNode, _, _ *critest.Sandbox) { n.namespace("c") }},
+		"the one that is there is not ready": {"not known", missing("a"), there("b"),
+			func(_ *testNode, _, runs *critest.Sandbox) { runs.NotReady = true }},
+		"the one that runs has its in another folder": {"not known", missing("a"), none,
+			func(n *testNode, _, runs *critest.Sandbox) {
+				other := n.TempDir()
+				n.NetNSDirs, runs.NetNS = append(n.NetNSDirs, other), n.file(filepath.Join(other, "b"), "")
+			}},
+		"the folder is missing": {"not known", missing("a"), there("b"),
+			func(n *testNode, _, _ *critest.Sandbox) { n.remove(n.netns) }},
+		"the folder is none of the node's": {"not known", none, none, func(n *testNode, gone, runs *critest.Sandbox) {
 			other := n.TempDir()
 			gone.NetNS, runs.NetNS = filepath.Join(other, "a"), n.file(filepath.Join(other, "b"), "")
 		}},
-		"the path has none of its own (the process')": {"not known", func(n *testNode, gone, runs *critest.Sandbox) {
-			gone.NetNS, runs.NetNS = "/proc/4711/ns/net", n.namespace("b")
-		}},
-		"no path": {"not known", func(n *testNode, gone, runs *critest.Sandbox) { runs.NetNS = n.namespace("b") }},
-		"the folder is named by an alias": {"closed", func(n *testNode, gone, runs *critest.Sandbox) {
-			alias := filepath.Join(n.TempDir(), "netns")
-			if err := os.Symlink(n.netns, alias); err != nil {
-				n.Fatal(err)
-			}
-			n.NetNSDirs = append(n.NetNSDirs, alias+"/")
-			gone.NetNS, runs.NetNS = filepath.Join(alias, "a"), n.namespace("b")
-		}},
-		"by an alias, and there": {"open", func(n *testNode, gone, runs *critest.Sandbox) {
-			alias := filepath.Join(n.TempDir(), "netns")
-			if err := os.Symlink(n.netns, alias); err != nil {
-				n.Fatal(err)
-			}
-			n.NetNSDirs = append(n.NetNSDirs, alias)
-			n.namespace("a")
-			gone.NetNS, runs.NetNS = filepath.Join(alias, "a"), n.namespace("b")
-		}},
-		"the path is the CNI cache's, and missing": {"closed", func(n *testNode, gone, runs *critest.Sandbox) {
-			n.addCache("wb", gone.ID, "net1", filepath.Join(n.netns, "a"), "10.0.0.5/24")
-			runs.NetNS = n.namespace("b")
-		}},
-		"the runtime's path has precedence over the CNI cache's": {"open", func(n *testNode, gone, runs *critest.Sandbox) {
-			n.addCache("wb", gone.ID, "net1", filepath.Join(n.netns, "a"), "10.0.0.5/24")
-			gone.NetNS, runs.NetNS = n.namespace("c"), n.namespace("b")
-		}},
+		"the path has none of its own (the process')": {"not known", fixed("/proc/4711/ns/net"), there("b"), nil},
+		"no path":                         {"not known", none, there("b"), nil},
+		"the folder is named by an alias": {"closed", byAlias("a", "/"), there("b"), nil},
+		"by an alias, and there": {"open", byAlias("a", ""), there("b"),
+			func(n *testNode, _, _ *critest.Sandbox) { n.namespace("a") }},
+		"the path is the CNI cache's, and missing":               {"closed", none, there("b"), hasCache},
+		"the runtime's path has precedence over the CNI cache's": {"open", there("c"), there("b"), hasCache},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, critest.CRIO)
 			gone, runs := web("1a"), web("2b")
-			gone.NotReady = true
-			c.with(n, &gone, &runs)
+			gone.NotReady, gone.NetNS, runs.NetNS = true, c.gone(n), c.runs(n)
+			if c.also != nil {
+				c.also(n, &gone, &runs)
+			}
 			n.setSandboxes(gone, runs)
 			equal(t, "network", networkState(n.sandbox(gone.ID).NetworkClosed), c.want)
 		})
@@ -127,11 +118,11 @@ func TestInspect_CachedIDIsAttachment(t *testing.T) {
 		want string
 		path func(n *testNode) string
 	}{
-		"its network is there":      {"open", func(n *testNode) string { return n.namespace("a") }},
-		"its network is gone":       {"closed", func(n *testNode) string { return filepath.Join(n.netns, "a") }},
-		"its network is elsewhere":  {"not known", func(*testNode) string { return "/elsewhere/a" }},
-		"it names no network":       {"not known", func(*testNode) string { return "" }},
-		"its network has no folder": {"not known", func(*testNode) string { return "a" }},
+		"its network is there":      {"open", there("a")},
+		"its network is gone":       {"closed", missing("a")},
+		"its network is elsewhere":  {"not known", fixed("/elsewhere/a")},
+		"it names no network":       {"not known", fixed("")},
+		"its network has no folder": {"not known", fixed("a")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, critest.Containerd)
@@ -141,9 +132,7 @@ func TestInspect_CachedIDIsAttachment(t *testing.T) {
 			n.addCache("wb", runs.ID, "net1", runs.NetNS, "10.0.0.6/24")
 			file := n.addCache("wb", id("1a"), "net1", c.path(n), "10.0.0.5/24")
 			since := noon.Add(-time.Hour + 900*time.Millisecond)
-			if err := os.Chtimes(file, noon, since); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.Chtimes(file, noon, since))
 			got := n.attachment()
 			equal(t, "network", networkState(got.NetworkClosed), c.want)
 			want := c.path(n)
@@ -211,9 +200,7 @@ func TestInspect_ReadsRuntimeBeforeCaches(t *testing.T) {
 	n.setSandboxes(web("2b"))
 	socket := filepath.Join(filepath.Dir(n.runtime.Socket), "during.sock")
 	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	server := grpc.NewServer()
 	runtimeapi.RegisterRuntimeServiceServer(server, &hookedRuntime{n.runtime,
 		func() { n.addCache("wb", id("1a"), "net1", "/x", "10.0.0.5/24") }})
@@ -232,9 +219,7 @@ func TestReport_ContinuesEarlierReport(t *testing.T) {
 	sandbox.NetNS, other.NetNS = n.namespace("a"), n.namespace("b")
 	n.setSandboxes(sandbox, other)
 	first, err := n.Report(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	n.setSandboxes(other)
 	n.remove(sandbox.NetNS)
 	last, err := n.Report(t.Context(), first)

@@ -54,12 +54,10 @@ func TestInspect_SandboxesAndAddresses(t *testing.T) {
 					State:         v1alpha1.SandboxNotReady,
 					NetworkClosed: &open, NetNS: path, CreatedAt: at(0), AddressesUnread: true}},
 				{Sandbox: v1alpha1.Sandbox{ID: sandbox.ID, Namespace: "default", Name: "web-0", UID: "uid-1", Attempt: 2,
-					State:         v1alpha1.SandboxReady,
-					NetworkClosed: &open, NetNS: path, CreatedAt: at(0),
+					State: v1alpha1.SandboxReady, NetworkClosed: &open, NetNS: path, CreatedAt: at(0),
 					Addresses: []v1alpha1.Address{{IP: "10.0.0.5", IfName: "net1", Network: "wb", Range: "10.0.0.0/24"}}}},
 				{Sandbox: v1alpha1.Sandbox{ID: n.own.ID, Namespace: "kube-system", Name: "agent", UID: "own-uid",
-					State:         v1alpha1.SandboxReady,
-					NetworkClosed: ownWord, CreatedAt: at(0)}, IsIrrelevant: true},
+					State: v1alpha1.SandboxReady, NetworkClosed: ownWord, CreatedAt: at(0)}, IsIrrelevant: true},
 			})
 			equal(t, "attachments", len(inspection.Attachments), 0)
 		})
@@ -76,8 +74,7 @@ func TestInspect_IrrelevantSandboxes(t *testing.T) {
 			n.addCache("kindnet", s.ID, "eth0", "/run/netns/a", "10.244.0.5/24")
 		}},
 		"a cache that has whereabouts": {false, func(n *testNode, s *critest.Sandbox) {
-			n.addCache("wb", s.ID, "net1",
-				"/run/netns/a", "10.0.0.5/24")
+			n.addCache("wb", s.ID, "net1", "/run/netns/a", "10.0.0.5/24")
 		}},
 		"no cache": {false, func(*testNode, *critest.Sandbox) {}},
 		"not ready from the beginning, with a cache that has another network": {false, func(n *testNode, s *critest.Sandbox) {
@@ -166,8 +163,7 @@ func TestInspect_FailsWithAnySource(t *testing.T) {
 	for name, breaks := range map[string]func(n *testNode){
 		"the version": func(n *testNode) { n.runtime.Fail("Version", status.Error(codes.Unavailable, "x")) },
 		"the list": func(n *testNode) {
-			n.runtime.Fail("ListPodSandbox", status.Error(codes.Unavailable,
-				"x"))
+			n.runtime.Fail("ListPodSandbox", status.Error(codes.Unavailable, "x"))
 		},
 		"the folder of results":       func(n *testNode) { n.remove(n.results()) },
 		"Multus' folder that was":     func(n *testNode) { n.remove(filepath.Join(n.cni, "multus")) },
@@ -263,9 +259,7 @@ func TestInspect_TimesOutsideTheAPIsRange(t *testing.T) {
 	n.setSandboxes(sandbox)
 	file := n.addCache("wb", id("2b"), "net1", "/x", "10.0.0.5/24")
 	before := time.Unix(-1000, 0)
-	if err := os.Chtimes(file, before, before); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Chtimes(file, before, before))
 	equal(t, "created", n.sandbox(sandbox.ID).CreatedAt, metav1.Time{})
 	equal(t, "since", n.attachment().Since.UTC(), time.Unix(0, 0).UTC())
 }

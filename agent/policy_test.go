@@ -81,9 +81,7 @@ func TestStore_CheckPolicy(t *testing.T) {
 			}))
 			defer server.Close()
 			store, err := agent.NewAPIStore(&rest.Config{Host: server.URL, QPS: -1}, "worker-1", "own-ns")
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			err = store.CheckPolicy(t.Context())
 			if tc.says == "" && err != nil || tc.says != "" && (err == nil || !strings.Contains(err.Error(), tc.says)) {
 				t.Errorf("got %v, want %q", err, tc.says)

@@ -64,13 +64,9 @@ func nextAfterEnds(before *v1alpha1.SandboxReport, l *agent.Inspection) *v1alpha
 func roundTrip(t testing.TB, r *v1alpha1.SandboxReport) *v1alpha1.SandboxReport {
 	t.Helper()
 	text, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	out := &v1alpha1.SandboxReport{}
-	if err := json.Unmarshal(text, out); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal(text, out))
 	return out
 }
 
@@ -137,14 +133,10 @@ func TestNextReport_EachChange(t *testing.T) {
 		"its network":                    func(l *agent.Inspection) { l.Sandboxes[0].NetworkClosed = &no },
 		"an address":                     func(l *agent.Inspection) { l.Sandboxes[0].Addresses[0].IP = "10.0.0.6" },
 		"an attachment more": func(l *agent.Inspection) {
-			l.Attachments = append(l.Attachments, attachment("z",
-				nil))
+			l.Attachments = append(l.Attachments, attachment("z", nil))
 		},
 		"an attachment's network": func(l *agent.Inspection) { l.Attachments[0].NetworkClosed = &yes },
-		"a gone id is back": func(l *agent.Inspection) {
-			l.Attachments = append(l.Attachments, attachment("x",
-				nil))
-		},
+		"a gone id is back":       func(l *agent.Inspection) { l.Attachments = append(l.Attachments, attachment("x", nil)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := func() *agent.Inspection {

@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -11,22 +12,18 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 )
 
-// Each kind of restore is noted on the Lease, once, by a nonce that stays until the next restore.
+// Each kind of restore is noted on the Lease, once, by a nonce that stays until the next restore: who reads it knows
+// whether he has answered it, so that it does not expire.
 func TestStore_DetectsRestore(t *testing.T) {
+	publish := func(a *agent.APIStore, ctx context.Context) error { return a.Publish(ctx, reportOf("c")) }
 	for name, c := range map[string]struct {
 		before bool // the backup is older than the agent's first write
-		shows  func(*apiServer, *agent.APIStore) error
+		shows  func(*agent.APIStore, context.Context) error
 	}{
-		"by a report that conflicts": {false, func(s *apiServer, a *agent.APIStore) error {
-			return a.Publish(s.Context(),
-				reportOf("c"))
-		}},
-		"by a Lease that conflicts": {false, func(s *apiServer, a *agent.APIStore) error { return a.Renew(s.Context()) }},
-		"by a report that is missing": {true, func(s *apiServer, a *agent.APIStore) error {
-			return a.Publish(s.Context(),
-				reportOf("c"))
-		}},
-		"by a Lease that is missing": {true, func(s *apiServer, a *agent.APIStore) error { return a.Renew(s.Context()) }},
+		"by a report that conflicts":  {false, publish},
+		"by a Lease that conflicts":   {false, (*agent.APIStore).Renew},
+		"by a report that is missing": {true, publish},
+		"by a Lease that is missing":  {true, (*agent.APIStore).Renew},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newAPIServer(t)
@@ -42,7 +39,7 @@ func TestStore_DetectsRestore(t *testing.T) {
 			s.must(a.Publish(t.Context(), reportOf("b")))
 			s.expectNoRestoreNote()
 			restore()
-			s.expectRestore(c.shows(s, a))
+			s.expectRestore(c.shows(a, t.Context()))
 			// The report and the Lease may each show the restore once.
 			if err := a.Publish(t.Context(), reportOf("c")); err != nil {
 				s.expectRestore(err)
@@ -50,9 +47,10 @@ func TestStore_DetectsRestore(t *testing.T) {
 			}
 			s.expectConfirmed(reportOf("c"))
 			noted := s.nonce()
+			s.clock = s.clock.Add(365 * 24 * time.Hour)
 			s.must(a.Renew(t.Context()))
 			s.must(a.Publish(t.Context(), reportOf("d")))
-			equal(t, "noted later", s.nonce(), noted)
+			equal(t, "noted a year later", s.nonce(), noted)
 			// An agent that starts now keeps the nonce.
 			s.must(s.newStore().Publish(t.Context(), reportOf("e")))
 			equal(t, "noted by the next agent", s.nonce(), noted)
@@ -63,12 +61,8 @@ func TestStore_DetectsRestore(t *testing.T) {
 // The first write after a restore may succeed if the backup has the version that it replaces. The other object then
 // shows the restore.
 func TestStore_RestoreShownByTheOtherObject(t *testing.T) {
-	s := newAPIServer(t)
-	a := s.newStore()
-	s.must(a.Publish(t.Context(), reportOf("a")))
-	restore := s.backup()
-	s.must(a.Renew(t.Context()))
-	restore()
+	s, a := newPublished(t)
+	s.loseRenewal(a)
 	s.expectRestore(a.Publish(t.Context(), reportOf("b")))
 	s.must(a.Publish(t.Context(), reportOf("c")))
 	s.nonce()
@@ -77,35 +71,15 @@ func TestStore_RestoreShownByTheOtherObject(t *testing.T) {
 
 // Two restores have two nonces, however soon one follows the other, and whatever the clock says.
 func TestStore_EachRestoreHasItsNonce(t *testing.T) {
-	s := newAPIServer(t)
-	a := s.newStore()
-	s.must(a.Publish(t.Context(), reportOf("a")))
+	s, a := newPublished(t)
 	drawn := map[string]bool{}
 	for range 3 {
-		restore := s.backup()
-		s.must(a.Renew(t.Context()))
-		restore()
+		s.loseRenewal(a)
 		s.expectRestore(a.Renew(t.Context()))
 		s.must(a.Publish(t.Context(), reportOf("a")))
 		drawn[s.nonce()] = true
 	}
 	equal(t, "nonces", len(drawn), 3)
-}
-
-// A nonce does not expire: who reads it knows whether he has answered it.
-func TestStore_NonceStays(t *testing.T) {
-	s := newAPIServer(t)
-	a := s.newStore()
-	s.must(a.Publish(t.Context(), reportOf("a")))
-	restore := s.backup()
-	s.must(a.Renew(t.Context()))
-	restore()
-	s.expectRestore(a.Publish(t.Context(), reportOf("b")))
-	s.must(a.Publish(t.Context(), reportOf("b")))
-	noted := s.nonce()
-	s.clock = s.clock.Add(365 * 24 * time.Hour)
-	s.must(a.Publish(t.Context(), reportOf("c")))
-	equal(t, "a year later", s.nonce(), noted)
 }
 
 // An earlier version has dated the restore, on the report and on the Lease. The date is the Lease's nonce until the
@@ -117,14 +91,7 @@ func TestStore_DateOfAnEarlierVersion(t *testing.T) {
 			s := newAPIServer(t)
 			s.must(s.newStore().Publish(t.Context(), reportOf("a")))
 			for _, k := range on {
-				s.edit(k, func(o map[string]any) {
-					m := o["metadata"].(map[string]any)
-					all, _ := m["annotations"].(map[string]any)
-					if all == nil {
-						all = map[string]any{}
-					}
-					all[v1alpha1.RestoreAnnotation], m["annotations"] = dated, all
-				})
+				s.edit(k, func(o map[string]any) { annotate(o, v1alpha1.RestoreAnnotation, dated) })
 			}
 			s.must(s.newStore().Publish(t.Context(), reportOf("b")))
 			equal(t, "noted", s.nonce(), dated)
@@ -135,17 +102,11 @@ func TestStore_DateOfAnEarlierVersion(t *testing.T) {
 // After a restore so many writes may follow that the resourceVersion exceeds the old one. The Lease's time still
 // shows the restore.
 func TestStore_OlderLeaseIsRestore(t *testing.T) {
-	s := newAPIServer(t)
-	a := s.newStore()
-	s.must(a.Publish(t.Context(), reportOf("a")))
-	restore := s.backup()
-	s.must(a.Renew(t.Context()))
-	restore()
+	s, a := newPublished(t)
+	s.loseRenewal(a)
 	// The Lease is older, but its resourceVersion is not.
 	s.api.Revision, s.clock = s.api.Revision+100, s.clock.Add(-5*time.Minute)
-	s.edit(leaseKey, func(o map[string]any) {
-		o["metadata"].(map[string]any)["labels"] = map[string]any{"team": "blue"}
-	})
+	s.edit(leaseKey, func(o map[string]any) { o["metadata"].(map[string]any)["labels"] = map[string]any{"team": "blue"} })
 	s.expectRestore(a.Renew(t.Context()))
 	s.must(a.Publish(t.Context(), reportOf("a")))
 	s.expectConfirmed(reportOf("a"))
@@ -185,9 +146,7 @@ func TestStore_FailedWriteIsNoRestore(t *testing.T) {
 
 // The Lease must not confirm a report that was not written.
 func TestStore_RenewConfirmsStoredReport(t *testing.T) {
-	s := newAPIServer(t)
-	a := s.newStore()
-	s.must(a.Publish(t.Context(), reportOf("a")))
+	s, a := newPublished(t)
 	s.fail["PUT sandboxreports"] = 500
 	if a.Publish(t.Context(), reportOf("b")) == nil {
 		t.Error("no error")
@@ -198,9 +157,7 @@ func TestStore_RenewConfirmsStoredReport(t *testing.T) {
 
 // The renewTime is from the node's clock, which may be set back. Only the API server's time counts.
 func TestStore_ClockSetBackIsNoRestore(t *testing.T) {
-	s := newAPIServer(t)
-	a := s.newStore()
-	s.must(a.Publish(t.Context(), reportOf("a")))
+	s, a := newPublished(t)
 	a.Now = func() time.Time { return time.Now().Add(-time.Hour) }
 	s.loseAnswer["PUT leases"] = true
 	if a.Renew(t.Context()) == nil {
@@ -211,12 +168,9 @@ func TestStore_ClockSetBackIsNoRestore(t *testing.T) {
 }
 
 func TestStore_LimitsConflicts(t *testing.T) {
-	s := newAPIServer(t)
-	a := s.newStore()
-	s.must(a.Publish(t.Context(), reportOf("a")))
+	s, a := newPublished(t)
 	s.requests = nil
-	s.fail["PUT sandboxreports"] = 409
-	s.fail["PUT leases"] = 409
+	s.fail = map[string]int{"PUT sandboxreports": 409, "PUT leases": 409}
 	if a.Publish(t.Context(), reportOf("b")) == nil || a.Renew(t.Context()) == nil {
 		t.Error("no error")
 	}
@@ -260,9 +214,7 @@ func TestStore_LeaseOfAnotherProgram(t *testing.T) {
 }
 
 func TestStore_UndecodableReportIsOverwritten(t *testing.T) {
-	s := newAPIServer(t)
-	a := s.newStore()
-	s.must(a.Publish(t.Context(), reportOf("a")))
+	s, a := newPublished(t)
 	s.edit(reportKey, func(o map[string]any) { o["sandboxes"] = []any{map[string]any{"id": "x", "attempt": -1}} })
 	s.must(a.Publish(t.Context(), reportOf("a")))
 	s.expectConfirmed(reportOf("a"))
@@ -274,18 +226,14 @@ func TestStore_UndecodableReportIsOverwritten(t *testing.T) {
 // Of two API servers behind one address, the clock of one is two seconds ahead. The other receives a write whose
 // answer is lost.
 func TestStore_TwoClocksAreNoRestore(t *testing.T) {
-	s := newAPIServer(t)
-	a := s.newStore()
-	s.must(a.Publish(t.Context(), reportOf("a")))
+	s, a := newPublished(t)
 	s.clock = s.clock.Add(-2*time.Minute - 2*time.Second) // the next write is 2 s before the last by its own clock
 	s.loseAnswer["PUT sandboxreports"] = true
 	if err := a.Publish(t.Context(), reportOf("b")); err == nil {
 		t.Fatal("no answer was lost")
 	}
 	s.must(a.Publish(t.Context(), reportOf("b")))
-	if note, there := s.lease().Annotations[v1alpha1.RestoreAnnotation]; there {
-		t.Errorf("nothing was restored, and resourceVersions only rose: noted %s", note)
-	}
+	s.expectNoRestoreNote() // resourceVersions only rose
 }
 
 // Helm never upgrades a CustomResourceDefinition. A report that is changed on its way matches no Lease.

@@ -10,6 +10,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
 	"github.com/ip-reconcile/ip-reconcile/agent"
@@ -87,6 +88,13 @@ func (s *apiServer) edit(k fakeapi.Key, change func(o map[string]any)) {
 	s.api.Put(k, o, s.clock, "another")
 }
 
+// annotate sets an annotation of an object.
+func annotate(o map[string]any, name, value string) {
+	if err := unstructured.SetNestedField(o, value, "metadata", "annotations", name); err != nil {
+		panic(err)
+	}
+}
+
 // backup returns a function that restores the current content. The clock continues.
 func (s *apiServer) backup() (restore func()) {
 	b := s.api.Backup()
@@ -120,20 +128,33 @@ func (s *apiServer) expectConfirmed(r *v1alpha1.SandboxReport) {
 func (s *apiServer) newStore() *agent.APIStore {
 	s.Helper()
 	a, err := agent.NewAPIStore(s.config, "worker-1", "own-ns")
-	if err != nil {
-		s.Fatal(err)
-	}
+	check(s, err)
 	if _, err := a.Load(s.Context()); err != nil {
 		s.Fatal(err)
 	}
 	return a
 }
 
+// newPublished returns a server and the store of an agent that has published reportOf("a").
+func newPublished(t *testing.T) (*apiServer, *agent.APIStore) {
+	t.Helper()
+	s := newAPIServer(t)
+	a := s.newStore()
+	s.must(a.Publish(t.Context(), reportOf("a")))
+	return s, a
+}
+
+// loseRenewal renews the Lease, and restores etcd to before that.
+func (s *apiServer) loseRenewal(a *agent.APIStore) {
+	s.Helper()
+	restore := s.backup()
+	s.must(a.Renew(s.Context()))
+	restore()
+}
+
 func (s *apiServer) must(err error) {
 	s.Helper()
-	if err != nil {
-		s.Fatal(err)
-	}
+	check(s, err)
 }
 
 // expectRestore checks that err is a RestoreError.
@@ -225,19 +246,12 @@ func TestStore_Load(t *testing.T) {
 }
 
 func TestStore_KeepsForeignMetadata(t *testing.T) {
-	s := newAPIServer(t)
-	a := s.newStore()
-	s.must(a.Publish(t.Context(), reportOf("a")))
+	s, a := newPublished(t)
 	for _, where := range []fakeapi.Key{reportKey, leaseKey} {
 		s.edit(where, func(o map[string]any) {
-			m := o["metadata"].(map[string]any)
-			m["labels"] = map[string]any{"team": "blue"}
-			annotations, _ := m["annotations"].(map[string]any)
-			if annotations == nil {
-				annotations = map[string]any{}
-			}
-			annotations["note"], annotations[v1alpha1.HashAnnotation] = "x", "forged"
-			m["annotations"] = annotations
+			o["metadata"].(map[string]any)["labels"] = map[string]any{"team": "blue"}
+			annotate(o, "note", "x")
+			annotate(o, v1alpha1.HashAnnotation, "forged")
 			delete(o, "sandboxes")
 		})
 	}
@@ -255,9 +269,7 @@ func TestStore_RecreatesDeletedObjects(t *testing.T) {
 	for name, gone := range map[string][]fakeapi.Key{"the report": {reportKey}, "the Lease": {leaseKey},
 		"both": {reportKey, leaseKey}} {
 		t.Run(name, func(t *testing.T) {
-			s := newAPIServer(t)
-			a := s.newStore()
-			s.must(a.Publish(t.Context(), reportOf("a")))
+			s, a := newPublished(t)
 			for _, where := range gone {
 				s.api.Delete(where)
 			}

@@ -109,21 +109,18 @@ func TestInspect_AddressesUnread(t *testing.T) {
 	}{
 		"no entry": {true, func(*testNode, *critest.Sandbox) {}},
 		"an entry with all": {false, func(n *testNode, s *critest.Sandbox) {
-			n.addCache("wb", s.ID, "net1",
-				"/x", "10.0.0.5/24")
+			n.addCache("wb", s.ID, "net1", "/x", "10.0.0.5/24")
 		}},
 		"none, and it is on the host network": {false, func(_ *testNode, s *critest.Sandbox) { s.HostNetwork = true }},
 		"none, and it is not ready":           {true, func(_ *testNode, s *critest.Sandbox) { s.NotReady = true }},
 		"none, and its network is closed": {false, func(_ *testNode, s *critest.Sandbox) {
-			s.NotReady, s.Closed = true,
-				true
+			s.NotReady, s.Closed = true, true
 		}},
 		"none, and only a plain status": {true, func(_ *testNode, s *critest.Sandbox) { s.HasBrokenStatus = true }},
 		"none, and no status is answered": {true, func(_ *testNode, s *critest.Sandbox) {
 			s.HasBrokenStatus, s.HasNoStatus, s.HostNetwork = true, true, true
 		}},
-		"none, and its plain status says host network": {false, func(_ *testNode,
-			s *critest.Sandbox) {
+		"none, and its plain status says host network": {false, func(_ *testNode, s *critest.Sandbox) {
 			s.HasBrokenStatus, s.HostNetwork = true, true
 		}},
 		"none, and an earlier report has it unread": {true, func(n *testNode, s *critest.Sandbox) {
@@ -160,17 +157,12 @@ func TestInspect_WrongCaches(t *testing.T) {
 	}{
 		"none has an entry": {"none of the 2 running sandboxes on a pod network has an entry in",
 			func(*testNode, []critest.Sandbox) {}},
-		"one has": {"", func(n *testNode, b []critest.Sandbox) {
-			n.addCache("kindnet", b[0].ID,
-				"eth0", "/x")
-		}},
+		"one has": {"", func(n *testNode, b []critest.Sandbox) { n.addCache("kindnet", b[0].ID, "eth0", "/x") }},
 		"none, but they are on the host network": {"", func(_ *testNode, b []critest.Sandbox) {
-			b[0].HostNetwork,
-				b[1].HostNetwork = true, true
+			b[0].HostNetwork, b[1].HostNetwork = true, true
 		}},
 		"none, but they are not ready": {"", func(_ *testNode, b []critest.Sandbox) {
-			b[0].NotReady,
-				b[1].NotReady = true, true
+			b[0].NotReady, b[1].NotReady = true, true
 		}},
 		"Multus has none": {"none of the 2 running sandboxes of Multus has an entry in", func(n *testNode,
 			b []critest.Sandbox) {
@@ -267,8 +259,6 @@ func TestInspect_NoSecretsInReportOrErrors(t *testing.T) {
 func jsonOf(t *testing.T, v any) string {
 	t.Helper()
 	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return string(text)
 }

@@ -160,9 +160,8 @@ func keyGen() *rapid.Generator[uint64] {
 func TestAnyKeyReadsAsWhereaboutsReadsItOrIsOutsideTheRange(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := rapid.OneOf(rangeGen(), rapid.SampledFrom([]netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"),
-			netip.MustParsePrefix("::/0"),
-			netip.MustParsePrefix("255.255.255.0/24"), netip.MustParsePrefix("ffff:ffff:ffff:ffff::5/64"),
-			netip.MustParsePrefix("::ffff:10.0.0.0/120")})).Draw(t, "range")
+			netip.MustParsePrefix("::/0"), netip.MustParsePrefix("255.255.255.0/24"),
+			netip.MustParsePrefix("ffff:ffff:ffff:ffff::5/64"), netip.MustParsePrefix("::ffff:10.0.0.0/120")})).Draw(t, "range")
 		key := keyGen().Draw(t, "key")
 		base, network := parseCIDR(t, p.String())
 		read := iphelpers.IPAddOffset(base, key) // nil for what can be no IPv4 address

@@ -215,15 +215,11 @@ func ipamGen() *rapid.Generator[map[string]any] {
 func TestANADIsReadAsWhereaboutsReadsIt(t *testing.T) {
 	// whereabouts insists on its file of defaults; an empty one adds nothing.
 	flat := filepath.Join(t.TempDir(), "whereabouts.conf")
-	if err := os.WriteFile(flat, []byte("{}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(flat, []byte("{}"), 0o600))
 	rapid.Check(t, func(t *rapid.T) {
 		text, err := json.Marshal(map[string]any{"cniVersion": "0.3.1", "name": "net", "type": "macvlan",
 			"ipam": ipamGen().Draw(t, "ipam")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		theirs, _, err := config.LoadIPAMConfig(text, "", flat)
 		if err != nil {
 			t.Fatalf("whereabouts refuses %s: %v", text, err)

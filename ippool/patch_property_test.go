@@ -179,9 +179,7 @@ func TestAPatchFailsOnAnyOtherVersionOfAnyPool(t *testing.T) {
 		}
 		a := rapid.SampledFrom(sound).Draw(t, "entry")
 		patch, err := ippool.RemovePatch(p.Pool, []ippool.Allocation{a})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		changed := p.Object.DeepCopy()
 		entry := entriesOf(changed)[a.Key].(map[string]any)
 		if rapid.Bool().Draw(t, "the version changes") {

@@ -90,15 +90,11 @@ func TestAPatchStaysWithinWhatTheAPIServerTakes(t *testing.T) {
 		t.Errorf("%d allocations: %v", len(p.Allocations), err)
 	}
 	patch, err := ippool.RemovePatch(p.Pool, p.Allocations[:ippool.MaxRemovals])
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	equal(t, "operations", len(operations(t, patch)), 9999)
 	equal(t, "most removals", ippool.MaxRemovals, 4999)
 	out, err := fakeapi.ApplyPatch(p.Object, patch)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	equal(t, "allocations left", len(ippool.Read[ippool.Pool](out).Allocations), 1)
 }
 
@@ -121,9 +117,7 @@ func TestAnEntryIsReplacedOnlyWhileItIsTheVeryOneThatWasSeen(t *testing.T) {
 		{Key: "5", ContainerID: "new", PodRef: "default/b", IfName: "net1", Replaces: p.Find("5")},
 		{Key: "6", ContainerID: "c6", PodRef: "default/d", IfName: "net1"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	want := []operation{
 		{"test", "/metadata/resourceVersion", "41"},
 		{"test", "/spec/allocations/5", entryOf("old", "default/a")},

@@ -208,9 +208,7 @@ func TestAPoolTakesAMultipleOfItsLength(t *testing.T) {
 	} {
 		bytes := allocatedBy(func() {
 			p, err := ippool.Decode[ippool.Pool]([]byte(c.text))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			said := 0
 			for i := range p.Allocations {
 				said += len(p.Allocations[i].Detail)

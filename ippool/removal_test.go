@@ -35,21 +35,16 @@ func TestRemoval_OfAnEmptyPoolOnly(t *testing.T) {
 		"being deleted": {func(o *unstructured.Unstructured) {
 			o.Object["metadata"].(map[string]any)["deletionTimestamp"] = "2026-11-20T10:00:00Z"
 		}, "is being deleted"},
-		"without a UID": {func(o *unstructured.Unstructured) { o.SetUID("") }, "was read without"},
-		"without a resourceVersion": {func(o *unstructured.Unstructured) { o.SetResourceVersion("") },
-			"was read without"},
+		"without a UID":             {func(o *unstructured.Unstructured) { o.SetUID("") }, "was read without"},
+		"without a resourceVersion": {func(o *unstructured.Unstructured) { o.SetResourceVersion("") }, "was read without"},
 	} {
 		o := poolOf("10.0.0.0/24", nil).Object.DeepCopy()
 		o.SetUID("the-uid")
 		c.change(o)
 		text, err := o.MarshalJSON()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		decoded, err := ippool.Decode[ippool.Pool](text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		for _, p := range []*ippool.Pool{ippool.Read[ippool.Pool](o), decoded} {
 			r, err := ippool.NewRemoval(p)
 			switch {

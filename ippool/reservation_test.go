@@ -81,9 +81,7 @@ func TestANewReservationIsTheOneThatADDWouldCreate(t *testing.T) {
 		ipam := &kubernetes.KubernetesIPAM{Client: *kubernetes.NewKubernetesClient(client, k8sfake.NewClientset()),
 			Namespace: "kube-system"}
 		store, err := ipam.GetOverlappingRangeStore()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if err := store.UpdateOverlappingRangeAllocation(t.Context(), types.Allocate, netIP(a), "default/a", c.ifName,
 			c.network); err != nil {
 			t.Fatal(err)
@@ -140,9 +138,7 @@ func TestNoWriteLosesAnIPAMClaim(t *testing.T) {
 	p := poolOf("10.0.0.0/24", map[string]any{"5": claimedEntry("default/demo-claim")})
 	five := *p.Find("5")
 	patch, err := ippool.RemovePatch(p.Pool, []ippool.Allocation{five})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if got := operations(t, patch)[1].Value.(map[string]any)["ipamclaimref"]; got != "default/demo-claim" {
 		t.Errorf("the patch tests the reference %v: %s", got, patch)
 	}

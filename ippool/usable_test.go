@@ -207,9 +207,7 @@ func poolNamed(name, rangeText string) *ippool.Pool {
 
 func TestUsableIsWhatWhereaboutsAssigns(t *testing.T) {
 	flat := filepath.Join(t.TempDir(), "whereabouts.conf")
-	if err := os.WriteFile(flat, []byte("{}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(flat, []byte("{}"), 0o600))
 	rapid.Check(t, func(t *rapid.T) {
 		ipam := map[string]any{"type": "whereabouts", "kubernetes": map[string]any{"kubeconfig": "/etc/x"}}
 		if rapid.Bool().Draw(t, "single") {
@@ -220,9 +218,7 @@ func TestUsableIsWhatWhereaboutsAssigns(t *testing.T) {
 			ipam["ipRanges"] = []any{boundedGen().Draw(t, "first"), boundedGen().Draw(t, "second")}
 		}
 		text, err := json.Marshal(map[string]any{"cniVersion": "0.3.1", "name": "net", "type": "macvlan", "ipam": ipam})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		theirs, _, err := config.LoadIPAMConfig(text, "", flat)
 		if err != nil {
 			t.Fatalf("whereabouts refuses %s: %v", text, err)

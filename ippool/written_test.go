@@ -53,9 +53,7 @@ func TestReducedSpecs(t *testing.T) {
 	} {
 		for i, reduce := range []func(any, ippool.Names) any{ippool.ReducedPoolSpec, ippool.ReducedReservationSpec} {
 			var value any
-			if err := json.Unmarshal([]byte(spec), &value); err != nil {
-				t.Fatal(err)
-			}
+			check(t, json.Unmarshal([]byte(spec), &value))
 			got, err := json.Marshal(reduce(value, names))
 			if err != nil || string(got) != want[i] {
 				t.Errorf("%s (%v)\ngot  %s\nwant %s", spec, err, got, want[i])

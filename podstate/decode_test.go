@@ -26,9 +26,7 @@ import (
 func filler(seed int64) *randfill.Filler {
 	return randfill.NewWithSeed(seed).NilChance(.3).NumElements(0, 3).MaxDepth(14).Funcs(
 		func(m *metav1.TypeMeta, _ randfill.Continue) { *m = metav1.TypeMeta{} }, // as in a typed list
-		func(t *metav1.Time, c randfill.Continue) {
-			*t = metav1.Unix(1780000000+c.Int63n(1e6), 0)
-		},
+		func(t *metav1.Time, c randfill.Continue) { *t = metav1.Unix(1780000000+c.Int63n(1e6), 0) },
 		func(t *metav1.MicroTime, c randfill.Continue) {
 			*t = metav1.NewMicroTime(time.Unix(1780000000+c.Int63n(1e6), 0))
 		},
@@ -102,17 +100,13 @@ func answer(t testing.TB, list runtime.Object, inProtobuf bool) (body []byte) {
 	} else {
 		body, err = json.Marshal(list)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return body
 }
 
 func sameRead[T any](t *testing.T, want, got []T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if len(got) != len(want) {
 		t.Fatalf("%d of %d were read", len(got), len(want))
 	}

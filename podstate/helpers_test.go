@@ -73,3 +73,11 @@ func status(text string) func(*corev1.Pod) {
 		p.Annotations = map[string]string{"k8s.v1.cni.cncf.io/network-status": text}
 	}
 }
+
+// check ends the test with an error.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -210,9 +210,7 @@ func TestNetworkStatus_Copied(t *testing.T) {
 				c.edit(o)
 			}
 			text, err := json.Marshal(o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			var listed *podstate.Pod
 			list := fmt.Appendf(nil, `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[%s]}`, text)
 			if _, err := podstate.DecodePods(list, func(p *podstate.Pod) { listed = p }); err != nil {

@@ -98,9 +98,7 @@ const guest = `{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachineInstance",
 
 func TestDecodeGuest(t *testing.T) {
 	g, err := podstate.DecodeGuest([]byte(guest))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	want := "{vms/vm-1 [{vms/wb storage false [10.0.0.5 fd00::5 fe80::1 10.0.0.5]} {nets/blue other false []}]}"
 	if got := fmt.Sprintf("{%s %v}", g, g.Interfaces); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

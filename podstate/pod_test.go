@@ -166,8 +166,7 @@ func TestPod_StoppedByKubelet(t *testing.T) {
 		{"phase Failed with a running container (PodGC)",
 			func(o *corev1.Pod) { o.Status.ContainerStatuses[0].State = running }, false},
 		{"a waiting container", func(o *corev1.Pod) { o.Status.ContainerStatuses[0].State = waiting }, false},
-		{"an empty state", func(o *corev1.Pod) { o.Status.ContainerStatuses[0].State = corev1.ContainerState{} },
-			false},
+		{"an empty state", func(o *corev1.Pod) { o.Status.ContainerStatuses[0].State = corev1.ContainerState{} }, false},
 		{"running again, terminated before", func(o *corev1.Pod) {
 			o.Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: "main", State: running,
 				LastTerminationState: terminated(-time.Hour)}
@@ -202,9 +201,7 @@ func TestPod_StoppedByKubelet(t *testing.T) {
 			o.Spec.EphemeralContainers = debug
 			o.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{{Name: "debug", State: running}}
 		}, false},
-		{"an ephemeral container without a status", func(o *corev1.Pod) {
-			o.Spec.EphemeralContainers = debug
-		}, false},
+		{"an ephemeral container without a status", func(o *corev1.Pod) { o.Spec.EphemeralContainers = debug }, false},
 		{"a running status of a container that the spec does not have", func(o *corev1.Pod) {
 			o.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{{Name: "ghost", State: running}}
 		}, false},

@@ -47,19 +47,13 @@ func TestReducedPod(t *testing.T) {
 					`"f:spec":{"f:containers":{}}}`)}}
 		})
 		text, err := json.Marshal(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		reduced, err := podstate.ReducedPod(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		equal(t, "managedFields of a pod that is "+string(phase), strings.Contains(string(reduced), "managedFields"), isKept)
 		equal(t, "the environment", strings.Contains(string(reduced), "hunter2"), false)
 		again := &corev1.Pod{}
-		if err := json.Unmarshal(reduced, again); err != nil {
-			t.Fatal(err)
-		}
+		check(t, json.Unmarshal(reduced, again))
 		equal(t, "the network-status", podstate.ReadPod(again).Status, podstate.ReadPod(o).Status)
 	}
 }

@@ -64,21 +64,18 @@ func TestBreaker_Store(t *testing.T) {
 		passes []passAt
 		kept   func(text string) bool // at the end; nil for any
 	}{
-		{says: "21 items, mostly reservations without allocation",
-			passes: []passAt{{5 * minute, all(leaks(1), alone(101, 120)),
-				0, breaks(21)}}},
+		{says: "21 items, mostly reservations without allocation", passes: []passAt{{5 * minute,
+			all(leaks(1), alone(101, 120)), 0, breaks(21)}}},
 		{says: "20 of them are no mass release", passes: []passAt{{5 * minute, alone(101, 120), 20, nil}}},
 		{says: "many, with allocations", passes: []passAt{{5 * minute, all(leaks(15), alone(101, 115)), 0, breaks(30)}}},
 		{says: "few of many allocations", passes: []passAt{{5 * minute, all(leaks(10), alone(101, 110)), 30, nil}}},
 		{says: "the window outlives the process", passes: []passAt{
 			{0, entries(101, 112), 12, nil}, {minute, entries(201, 212), 0, breaks(12)}, {minute, nil, 0, breaks(12)},
 			{hour, nil, 12, nil}}},
-		{says: "reservations that an earlier process released count, too",
-			passes: []passAt{{5 * minute, alone(1, 12), 12, nil},
-				{5 * minute, alone(101, 112), 0, breaks(12)}}},
+		{says: "reservations that an earlier process released count, too", passes: []passAt{{5 * minute, alone(1, 12), 12,
+			nil}, {5 * minute, alone(101, 112), 0, breaks(12)}}},
 		{says: "failed releases do not count", passes: []passAt{
-			{0, all(leaks(15), func(s *simulator) { s.fault = failing("hold", errServer) }), 0,
-				refusals{plan.WriteFailed: 15}},
+			{0, all(leaks(15), func(s *simulator) { s.fault = failing("hold", errServer) }), 0, refusals{plan.WriteFailed: 15}},
 			{0, func(s *simulator) {
 				if s.fault = nil; s.kept != "" {
 					s.late = append(s.late, "kept is "+s.kept)
@@ -114,27 +111,25 @@ func TestBreaker_Store(t *testing.T) {
 			{5 * minute, all(leaks(60), proves("box-60")), 2, breaks(59)},
 			{0, func(s *simulator) { faults["reservation rewritten"].before(s) }, 0, breaks(59)}}},
 	} {
-		t.Run(c.says, func(t *testing.T) {
-			bubble(t, func(t *testing.T, s *simulator) {
-				s.poolOf(bluePool, "10.0.0.0/16")
-				r := s.reconciler(nil)
-				for i, p := range c.passes {
-					if p.before != nil {
-						p.before(s)
-					}
-					time.Sleep(p.after)
-					if !c.one {
-						r = s.reconciler(nil)
-					}
-					r.Options.DryRun, r.WithoutRestoreStore = c.dryRun, c.alone
-					out := pass(t, r)
-					same(t, fmt.Sprint("released by pass ", i+1), len(out.Released), p.released)
-					same(t, fmt.Sprint("refused by pass ", i+1), refusalCounts(out), p.refused)
+		inBubble(t, c.says, func(t *testing.T, s *simulator) {
+			s.poolOf(bluePool, "10.0.0.0/16")
+			r := s.reconciler(nil)
+			for i, p := range c.passes {
+				if p.before != nil {
+					p.before(s)
 				}
-				if c.kept != nil && !c.kept(s.kept) {
-					t.Errorf("kept is %q", s.kept)
+				time.Sleep(p.after)
+				if !c.one {
+					r = s.reconciler(nil)
 				}
-			})
+				r.Options.DryRun, r.WithoutRestoreStore = c.dryRun, c.alone
+				out := pass(t, r)
+				same(t, fmt.Sprint("released by pass ", i+1), len(out.Released), p.released)
+				same(t, fmt.Sprint("refused by pass ", i+1), refusalCounts(out), p.refused)
+			}
+			if c.kept != nil && !c.kept(s.kept) {
+				t.Errorf("kept is %q", s.kept)
+			}
 		})
 	}
 }

@@ -42,8 +42,7 @@ func gates(p *plan.Plan) (found []plan.Refusal) {
 func TestForecast_Gates(t *testing.T) {
 	silent := All(Node("worker-2"), written("worker-2", 0, RenewedAt(Now)))
 	restored := func(p *process) {
-		p.pass(0, unconfirmed, written("worker-1", 0), revision(100))
-		p.pass(time.Minute, unconfirmed, written("worker-1", 0), revision(90))
+		p.seesRestore(unconfirmed, written("worker-1", 0))
 	}
 	for _, c := range []struct {
 		name   string

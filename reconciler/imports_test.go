@@ -39,9 +39,7 @@ func TestImports_OneDirection(t *testing.T) {
 	listed := exec.CommandContext(t.Context(), "go", "list", "-f",
 		`{{.ImportPath}}|{{if .Doc}}documented{{end}}|{{join .Imports " "}}`, "./...")
 	out, err := listed.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	seen := map[string]bool{}
 	for line := range strings.Lines(string(out)) {
 		fields := strings.Split(strings.TrimSpace(line), "|")

@@ -52,18 +52,16 @@ func inspectedWorker(source Source, c ...ReportEdit) (on *WithLocalNode, before 
 		}}, before
 }
 
-// forListAndRelist checks the observations of List and of Relist.
-func forListAndRelist(t *testing.T, on *WithLocalNode, check func(t *testing.T, o *facts.Observation)) {
+// forListAndRelist expects something of the observations of List and of Relist.
+func forListAndRelist(t *testing.T, on *WithLocalNode, expect func(t *testing.T, o *facts.Observation)) {
 	t.Helper()
 	o, err := on.List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Run("observed", func(t *testing.T) { check(t, o) })
+	check(t, err)
+	t.Run("observed", func(t *testing.T) { expect(t, o) })
 	if o, err = on.Relist(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	t.Run("refreshed", func(t *testing.T) { check(t, o) })
+	t.Run("refreshed", func(t *testing.T) { expect(t, o) })
 }
 
 func TestLocalNode_Verdicts(t *testing.T) {
@@ -132,14 +130,12 @@ func TestLocalNode_Errors(t *testing.T) {
 	}{
 		"the cluster has no such Node": {func(on *WithLocalNode) { on.Node = "worker-7" }, "--node worker-7"},
 		"the Node has no boot ID": {func(on *WithLocalNode) {
-			on.Source = &scripted{parts: []Part{Node("worker-1",
-				Booted(""))}}
+			on.Source = &scripted{parts: []Part{Node("worker-1", Booted(""))}}
 		}, "another machine"},
 		"Nodes may not be listed": {func(on *WithLocalNode) { on.Source = &scripted{parts: []Part{FreshReport("worker-1")}} },
 			"forbidden"},
 		"the Node was booted otherwise": {func(on *WithLocalNode) {
-			on.Source = &scripted{parts: []Part{Node("worker-1",
-				Booted("boot-2"))}}
+			on.Source = &scripted{parts: []Part{Node("worker-1", Booted("boot-2"))}}
 		}, "another machine"},
 		"the runtime does not answer": {func(on *WithLocalNode) { on.Inspect = blindly }, "worker-1: no socket"},
 		"the cluster cannot be read": {func(on *WithLocalNode) { on.Source = &scripted{err: errors.New("no API")} },

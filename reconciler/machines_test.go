@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -59,28 +58,26 @@ func TestRelease_MachineInBetween(t *testing.T) {
 			s.fill(bluePool, "1", claimed)
 		}, true},
 	} {
-		t.Run(c.says, func(t *testing.T) {
-			bubble(t, func(t *testing.T, s *simulator) {
-				s.entry(bluePool, 1, "default/web-0", "box-old", false)
-				s.fill(bluePool, "1", c.entry)
-				happened := false
-				s.step = func(call, _ string) {
-					s.setReport(goneOn("worker-1", v1alpha1.Gone{ID: "box-old", UID: "uid-1"}))
-					if call == c.at && !happened {
-						happened = true
-						c.happens(s)
-					}
+		inBubble(t, c.says, func(t *testing.T, s *simulator) {
+			s.entry(bluePool, 1, "default/web-0", "box-old", false)
+			s.fill(bluePool, "1", c.entry)
+			happened := false
+			s.step = func(call, _ string) {
+				s.setReport(goneOn("worker-1", v1alpha1.Gone{ID: "box-old", UID: "uid-1"}))
+				if call == c.at && !happened {
+					happened = true
+					c.happens(s)
 				}
-				r := s.reconciler(t)
-				r.Options.ConfirmAfter = 0
-				out := pass(t, r)
-				if !happened {
-					t.Fatal("it did not happen")
-				}
-				if stays := s.entries(bluePool)["1"] != nil; stays != c.stays {
-					t.Errorf("the entry stays: %v; released %d, refused %v", stays, len(out.Released), refusalCounts(out))
-				}
-			})
+			}
+			r := s.reconciler(t)
+			r.Options.ConfirmAfter = 0
+			out := pass(t, r)
+			if !happened {
+				t.Fatal("it did not happen")
+			}
+			if stays := s.entries(bluePool)["1"] != nil; stays != c.stays {
+				t.Errorf("the entry stays: %v; released %d, refused %v", stays, len(out.Released), refusalCounts(out))
+			}
 		})
 	}
 }
@@ -115,8 +112,7 @@ func TestPass_ClaimGoneWaits(t *testing.T) {
 			"ipamclaimref": "default/vm.net1"})
 		s.claim("other.net1")
 		s.keepReporting(goneOn("worker-1", v1alpha1.Gone{ID: "box-old", UID: "uid-1"}))
-		r := s.reconciler(t)
-		r.Options.ConfirmAfter = 15 * time.Minute
+		r := s.confirming(t)
 		out := pass(t, r)
 		if it := out.Allocations[0]; it.Reason != judge.ClaimGone || len(out.Released) > 0 || len(out.Refused) != 1 {
 			t.Errorf("%s, %s; released %d, refused %v", it.Verdict, it.Reason, len(out.Released), refusalCounts(out))

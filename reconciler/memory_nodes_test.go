@@ -31,7 +31,7 @@ func TestHistory_UnknownSourceRestartsTheWait(t *testing.T) {
 			}
 			p.WantRefused("15 minutes after the first pass", plan.AwaitingConfirmation, p.pass(15*minute, unconfirmed))
 			p.WantRefused("a second too early", plan.AwaitingConfirmation, p.pass(30*minute-time.Second, unconfirmed))
-			p.WantReleased("15 minutes after all was known again", p.pass(30*minute, unconfirmed))
+			p.releases("15 minutes after all was known again", 30*minute, unconfirmed)
 		})
 	}
 	t.Run("definitions, of which the verdict needs none", func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestHistory_UnknownSourceRestartsTheWait(t *testing.T) {
 		p.pass(0, unconfirmed)
 		p.pass(14*minute, unconfirmed, definitionsUnknown)
 		p.WantRefused("15 minutes after the first pass", plan.AwaitingConfirmation, p.pass(15*minute, unconfirmed))
-		p.WantReleased("15 minutes after they became unknown", p.pass(29*minute, unconfirmed))
+		p.releases("15 minutes after they became unknown", 29*minute, unconfirmed)
 	})
 	t.Run("held for hours", func(t *testing.T) {
 		p := newProcess(t, quarter)
@@ -71,7 +71,7 @@ func TestHistory_LostNodeRestartsTheWait(t *testing.T) {
 				t.Fatalf("released %s after the Node object was gone", later)
 			}
 		}
-		p.WantReleased("15 minutes after", p.pass(gone+15*minute, waiting))
+		p.releases("15 minutes after", gone+15*minute, waiting)
 	})
 	t.Run("its Node object is there again", func(t *testing.T) {
 		p := newProcess(t, quarter)
@@ -89,7 +89,7 @@ func TestHistory_LostNodeRestartsTheWait(t *testing.T) {
 		p.pass(0, waiting)
 		p.pass(2*minute, waiting, Node("worker-2", joined(minute)))
 		p.pass(3*minute, waiting)
-		p.WantReleased("15 minutes after it was observed", p.pass(15*minute, waiting))
+		p.releases("15 minutes after it was observed", 15*minute, waiting)
 		p = newProcess(t, quarter)
 		p.pass(0, waiting, Node("worker-2", joined(-hour)))
 		p.pass(2*minute, waiting, Node("worker-2", joined(minute))) // recreated by its kubelet
@@ -102,6 +102,6 @@ func TestHistory_LostNodeRestartsTheWait(t *testing.T) {
 		p.pass(10*minute, waiting, ReportingNode("worker-2"))
 		p.pass(12*minute, waiting, Node("worker-2"), ReportRenewed("worker-2", 2*minute))
 		p.pass(16*minute, waiting, ReportRenewed("worker-2", 6*minute))
-		p.WantReleased("once the Node object was gone for its quarantine", p.pass(16*minute+memory.NodeQuarantine, waiting))
+		p.releases("once the Node object was gone for its quarantine", 16*minute+memory.NodeQuarantine, waiting)
 	})
 }

@@ -86,9 +86,7 @@ func TestKnown_IsReadBesideLaterPasses(t *testing.T) {
 	p.pass(0, append(parts, revision(100))...)
 	p.pass(time.Second, append(parts, revision(90))...) // a restore
 	a, err := p.Check(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	done, known := make(chan int), p.Process.Known
 	go func() {
 		n := 0
@@ -126,7 +124,7 @@ func TestPlan_NodeMissingOwnClock(t *testing.T) {
 		t.Run("a node "+says+", missing for an hour", func(t *testing.T) {
 			p := newProcess(t, quarter)
 			p.pass(0, c)
-			p.WantReleased("both clocks went on by an hour", p.pass(time.Hour, c))
+			p.releases("both clocks went on by an hour", time.Hour, c)
 		})
 	}
 	t.Run("a node without a report, for less than --confirm-after", func(t *testing.T) {

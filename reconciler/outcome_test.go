@@ -90,23 +90,21 @@ func TestRecords_OfReleasesThatFail(t *testing.T) {
 		"the API server fails each time": {"always", "[]"},
 		"the answer is lost":             {"answer", "[Released 10.0.0.1 PodGone]"},
 	} {
-		t.Run(says, func(t *testing.T) {
-			bubble(t, func(t *testing.T, s *simulator) {
-				s.leaks(bluePool, 1)
-				patches := 0
-				s.fault = func(call, _ string) (error, bool) {
-					if call != "patch" {
-						return nil, false
-					}
-					if patches++; c.fault == "answer" && patches > 1 {
-						return nil, false
-					}
-					return errServer, c.fault == "answer"
+		inBubble(t, says, func(t *testing.T, s *simulator) {
+			s.leaks(bluePool, 1)
+			patches := 0
+			s.fault = func(call, _ string) (error, bool) {
+				if call != "patch" {
+					return nil, false
 				}
-				r := s.reconciler(t)
-				run(t, r)
-				same(t, "records", fmt.Sprint(s.records.said()), c.want)
-			})
+				if patches++; c.fault == "answer" && patches > 1 {
+					return nil, false
+				}
+				return errServer, c.fault == "answer"
+			}
+			r := s.reconciler(t)
+			run(t, r)
+			same(t, "records", fmt.Sprint(s.records.said()), c.want)
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,6 +44,23 @@ func newProcess(t *testing.T, opts plan.Options) *process {
 	return p
 }
 
+// storing waits for no confirmation, and stores restores.
+func storing(t *testing.T) *process {
+	p := newProcess(t, atOnce)
+	p.RestoreStore = &memoryStore{}
+	return p
+}
+
+// wantDetail checks what the gate of the first refused item says.
+func wantDetail(t *testing.T, made *plan.Plan, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if text := made.Refused[0].Detail; !strings.Contains(text, want) {
+			t.Errorf("the gate says %q, want %q", text, want)
+		}
+	}
+}
+
 // identity is another one for each process.
 func (p *process) identity() string { return fmt.Sprintf("restore-%p", p) }
 
@@ -76,12 +94,31 @@ func (p *process) pass(after time.Duration, parts ...Part) *plan.Plan {
 	before := p.Process.Known.ID()
 	made := p.passOnce(after, parts...)
 	if last := p.next; p.Process.Known.ID() != before && !p.next.Watched {
-		p.passOnce(after, append(slices.Clone(parts), func(o *Observed) {
-			o.Restored, o.MissingReports = "", nil
-		})...)
+		p.passOnce(after, append(slices.Clone(parts), func(o *Observed) { o.Restored, o.MissingReports = "", nil })...)
 		p.next = last
 	}
 	return made
+}
+
+// seesRestore makes a pass, and a minute later the one that shows a restore of etcd.
+func (p *process) seesRestore(parts ...Part) *plan.Plan {
+	p.t.Helper()
+	p.pass(0, All(parts...), revision(100))
+	return p.pass(minute, All(parts...), revision(90))
+}
+
+// waits is a pass that refuses everything Stale because of a restore.
+func (p *process) waits(says string, after time.Duration, parts ...Part) *plan.Plan {
+	p.t.Helper()
+	made := p.pass(after, parts...)
+	p.WantRefused(says, plan.EtcdRestored, made)
+	return made
+}
+
+// releases is a pass that releases everything Stale.
+func (p *process) releases(says string, after time.Duration, parts ...Part) {
+	p.t.Helper()
+	p.WantReleased(says, p.pass(after, parts...))
 }
 
 // passOnce is one pass.
@@ -130,4 +167,12 @@ func (s *memoryStore) Update(_ context.Context, change func(string) (string, err
 		s.text = text
 	}
 	return err
+}
+
+// check ends the test with an error.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

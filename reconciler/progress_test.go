@@ -10,8 +10,7 @@ import (
 func TestRun_SaysWhatItWaitsFor(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.entry(bluePool, 1, "default/gone", "box", true)
-		r := s.reconciler(t)
-		r.Options.ConfirmAfter = 15 * time.Minute
+		r := s.confirming(t)
 		first := ""
 		r.Progress = func(text string) {
 			if strings.HasPrefix(text, "Waiting") && first == "" {

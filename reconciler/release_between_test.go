@@ -90,44 +90,41 @@ func TestRelease_WhatHappensInBetween(t *testing.T) {
 		var found outcomes
 		for _, moment := range []string{"refresh", "hold", "fresh", "freshening", "delete", "patch", "patch fails",
 			"patch is lost"} {
-			t.Run(c.says+", before "+moment, func(t *testing.T) {
-				bubble(t, func(t *testing.T, s *simulator) {
-					s.entry(bluePool, 1, "default/web-0", "box-old", true)
-					s.poolOf(smallPool, "10.0.0.0/24")
-					time.Sleep(5 * time.Minute)
-					report := goneOn("worker-1", v1alpha1.Gone{ID: "box-old", UID: "uid-1"}, v1alpha1.Gone{ID: "box-gone",
-						UID: "uid-0"})
-					at, _, isFault := strings.Cut(moment, " ")
-					if isFault {
-						s.takes["patch"] = 6 * time.Second // so that the next hold refreshes
-						s.fault = func(call, _ string) (error, bool) {
-							if call != "patch" || len(s.made("patch")) > 1 {
-								return nil, false
-							}
-							return errServer, moment == "patch is lost"
+			inBubble(t, c.says+", before "+moment, func(t *testing.T, s *simulator) {
+				s.entry(bluePool, 1, "default/web-0", "box-old", true)
+				s.poolOf(smallPool, "10.0.0.0/24")
+				time.Sleep(5 * time.Minute)
+				report := goneOn("worker-1", v1alpha1.Gone{ID: "box-old", UID: "uid-1"}, v1alpha1.Gone{ID: "box-gone",
+					UID: "uid-0"})
+				at, _, isFault := strings.Cut(moment, " ")
+				if isFault {
+					s.takes["patch"] = 6 * time.Second // so that the next hold refreshes
+					s.fault = func(call, _ string) (error, bool) {
+						if call != "patch" || len(s.made("patch")) > 1 {
+							return nil, false
 						}
+						return errServer, moment == "patch is lost"
 					}
-					if moment == "hold" {
-						s.takes["hold"] = 6 * time.Second // so that the hold refreshes
+				}
+				if moment == "hold" {
+					s.takes["hold"] = 6 * time.Second // so that the hold refreshes
+				}
+				happened := false
+				s.step = func(call, _ string) {
+					if !s.silent {
+						s.setReport(report)
 					}
-					happened := false
-					s.step = func(call, _ string) {
-						if !s.silent {
-							s.setReport(report)
-						}
-						if call == at && !happened {
-							happened = true
-							c.happens(s)
-						}
+					if call == at && !happened {
+						happened = true
+						c.happens(s)
 					}
-					r := s.reconciler(t)
-					r.Options.ConfirmAfter = 15 * time.Minute
-					out := pass(t, r)
-					if !happened {
-						t.Fatal("it did not happen")
-					}
-					found.add(s.outcome(out), moment)
-				})
+				}
+				r := s.confirming(t)
+				out := pass(t, r)
+				if !happened {
+					t.Fatal("it did not happen")
+				}
+				found.add(s.outcome(out), moment)
 			})
 		}
 		lines = append(lines, found.lines(c.says)...)
@@ -196,8 +193,7 @@ func TestRelease_ReservationOfAnotherPoolAppears(t *testing.T) {
 // passOnceConfirmed makes a pass while everything is paused, and one after the time for a confirmation.
 func (s *simulator) passOnceConfirmed(t *testing.T) {
 	t.Helper()
-	r := s.reconciler(t)
-	r.Options.ConfirmAfter = 15 * time.Minute
+	r := s.confirming(t)
 	for _, paused := range []bool{true, false} {
 		s.paused = paused
 		pass(t, r)
@@ -213,34 +209,32 @@ func TestRelease_PoolOfAnotherNetworkAppears(t *testing.T) {
 		"an empty one is there":          {"", "hold"},
 		"an empty one is read a bit ago": {"refresh", "fresh"},
 	} {
-		t.Run(says, func(t *testing.T) {
-			bubble(t, func(t *testing.T, s *simulator) {
-				if c.made == "refresh" {
-					s.takes["hold"] = 6 * time.Second // so that the hold refreshes
-				}
-				s.entry(bluePool, 1, "default/web-0", "box-old", true)
-				s.aNetwork()
-				s.addNAD("small", ippool.Network{Ranges: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}, Overlapping: true})
-				if c.made == "" {
+		inBubble(t, says, func(t *testing.T, s *simulator) {
+			if c.made == "refresh" {
+				s.takes["hold"] = 6 * time.Second // so that the hold refreshes
+			}
+			s.entry(bluePool, 1, "default/web-0", "box-old", true)
+			s.aNetwork()
+			s.addNAD("small", ippool.Network{Ranges: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}, Overlapping: true})
+			if c.made == "" {
+				s.poolOf(smallPool, "10.0.0.0/24")
+			}
+			time.Sleep(5 * time.Minute)
+			report, isMade, isFilled := goneOn("worker-1", v1alpha1.Gone{ID: "box-old", UID: "uid-1"}), false, false
+			s.step = func(call, _ string) {
+				s.setReport(report)
+				if call == c.made && !s.paused && !isMade {
+					isMade = true
 					s.poolOf(smallPool, "10.0.0.0/24")
 				}
-				time.Sleep(5 * time.Minute)
-				report, isMade, isFilled := goneOn("worker-1", v1alpha1.Gone{ID: "box-old", UID: "uid-1"}), false, false
-				s.step = func(call, _ string) {
-					s.setReport(report)
-					if call == c.made && !s.paused && !isMade {
-						isMade = true
-						s.poolOf(smallPool, "10.0.0.0/24")
-					}
-					if call == c.filled && !isFilled {
-						isFilled = true
-						s.pod("web-0", "uid-2")
-						s.fill(smallPool, "1", entryOf("box-new"))
-					}
+				if call == c.filled && !isFilled {
+					isFilled = true
+					s.pod("web-0", "uid-2")
+					s.fill(smallPool, "1", entryOf("box-new"))
 				}
-				s.passOnceConfirmed(t)
-				same(t, "stored", s.stored(), map[string]bool{smallPool + " 1": true, "reservation " + blueAddress: true})
-			})
+			}
+			s.passOnceConfirmed(t)
+			same(t, "stored", s.stored(), map[string]bool{smallPool + " 1": true, "reservation " + blueAddress: true})
 		})
 	}
 }
@@ -263,40 +257,38 @@ func TestRelease_ReservationAdoptedWhileItIsDeleted(t *testing.T) {
 		{"answer lost", false, none, 1},
 		{"hangs", false, none, 1},
 	} {
-		t.Run(fmt.Sprintf("%s, an ADD: %v", c.fault, c.isAdded), func(t *testing.T) {
-			bubble(t, func(t *testing.T, s *simulator) {
-				s.entry(bluePool, 2, "default/stays", "box-2", false)
-				s.pod("stays", "uid", 2)
-				s.alone(1, 1)
-				late := ippool.Read[ippool.Reservation](s.reservation(blueAddress))
-				time.Sleep(5 * time.Minute)
-				f, calls := faults[c.fault], 0
-				s.step = func(call, _ string) {
-					if call != "delete" {
-						return
-					}
-					if calls++; calls == 1 && c.isAdded {
-						s.pod("lost-1", "back", 1)
-						s.fill(bluePool, "1", map[string]any{"id": "box-new", "podref": "default/lost-1", "ifname": "net1"})
-					}
+		inBubble(t, fmt.Sprintf("%s, an ADD: %v", c.fault, c.isAdded), func(t *testing.T, s *simulator) {
+			s.entry(bluePool, 2, "default/stays", "box-2", false)
+			s.pod("stays", "uid", 2)
+			s.alone(1, 1)
+			late := ippool.Read[ippool.Reservation](s.reservation(blueAddress))
+			time.Sleep(5 * time.Minute)
+			f, calls := faults[c.fault], 0
+			s.step = func(call, _ string) {
+				if call != "delete" {
+					return
 				}
-				s.slow = func(call, _ string) time.Duration {
-					if call != "delete" || calls > 1 {
-						return 0
-					}
-					return f.takes
+				if calls++; calls == 1 && c.isAdded {
+					s.pod("lost-1", "back", 1)
+					s.fill(bluePool, "1", map[string]any{"id": "box-new", "podref": "default/lost-1", "ifname": "net1"})
 				}
-				s.fault = func(call, _ string) (error, bool) {
-					if call != "delete" || calls > 2 { // the delete and the one that follows at once
-						return nil, false
-					}
-					return f.err, f.isDone
+			}
+			s.slow = func(call, _ string) time.Duration {
+				if call != "delete" || calls > 1 {
+					return 0
 				}
-				out, _ := run(t, s.reconciler(t))
-				_ = s.delete(t.Context(), late)
-				same(t, "stored", s.stored(), c.stored)
-				same(t, "released", len(out.Released), c.released)
-			})
+				return f.takes
+			}
+			s.fault = func(call, _ string) (error, bool) {
+				if call != "delete" || calls > 2 { // the delete and the one that follows at once
+					return nil, false
+				}
+				return f.err, f.isDone
+			}
+			out, _ := run(t, s.reconciler(t))
+			_ = s.delete(t.Context(), late)
+			same(t, "stored", s.stored(), c.stored)
+			same(t, "released", len(out.Released), c.released)
 		})
 	}
 }
@@ -305,20 +297,18 @@ func TestRelease_ReservationAdoptedWhileItIsDeleted(t *testing.T) {
 // adopts the reservation. Then the delete arrives.
 func TestRelease_EntryGoneWhileItsReservationIsDeleted(t *testing.T) {
 	for _, gone := range []string{"entry gone", "pool gone"} {
-		t.Run(gone, func(t *testing.T) {
-			bubble(t, func(t *testing.T, s *simulator) {
-				s.entry(bluePool, 2, "default/stays", "box-2", false)
-				s.pod("stays", "uid", 2)
-				s.leaks(bluePool, 1)
-				late := ippool.Read[ippool.Reservation](s.reservation(blueAddress))
-				s.inject("delete", fault{takes: 30 * time.Second, once: true, before: faults[gone].before}, nil)
-				out, _ := run(t, s.reconciler(t))
-				same(t, "released", len(out.Released), 0)
-				_ = s.delete(t.Context(), late)
-				if s.reservation(blueAddress) == nil {
-					t.Error("the reservation is gone")
-				}
-			})
+		inBubble(t, gone, func(t *testing.T, s *simulator) {
+			s.entry(bluePool, 2, "default/stays", "box-2", false)
+			s.pod("stays", "uid", 2)
+			s.leaks(bluePool, 1)
+			late := ippool.Read[ippool.Reservation](s.reservation(blueAddress))
+			s.inject("delete", fault{takes: 30 * time.Second, once: true, before: faults[gone].before}, nil)
+			out, _ := run(t, s.reconciler(t))
+			same(t, "released", len(out.Released), 0)
+			_ = s.delete(t.Context(), late)
+			if s.reservation(blueAddress) == nil {
+				t.Error("the reservation is gone")
+			}
 		})
 	}
 }

@@ -106,8 +106,7 @@ func TestRelease_Holds(t *testing.T) {
 			}
 		}, stays: 2, holds: []int{2}},
 		{says: "the second check never fits into a hold", blue: 3,
-			set:   func(s *simulator) { s.takes["fresh"] = 11 * time.Second },
-			stays: 6, refused: refusals{plan.WriteFailed: 3}},
+			set: func(s *simulator) { s.takes["fresh"] = 11 * time.Second }, stays: 6, refused: refusals{plan.WriteFailed: 3}},
 		{says: "nor does that of many, which does not take a hold for each", blue: 3000,
 			set:   func(s *simulator) { s.takes["fresh"] = 11 * time.Second },
 			stays: 6000, refused: refusals{plan.WriteFailed: 3000}, check: func(t *testing.T, s *simulator) {
@@ -129,8 +128,7 @@ func TestRelease_Holds(t *testing.T) {
 			s.entry(bluePool, 1, "default/gone-1", "box-1", false)
 			s.takes["fresh"] = 4200 * time.Millisecond
 		}, stays: 1, refused: refusals{plan.WriteFailed: 1}, check: func(t *testing.T, s *simulator) {
-			same(t, "writes",
-				s.made("patch"), []string{})
+			same(t, "writes", s.made("patch"), []string{})
 		}},
 		{says: "the patch never fits", blue: 3, set: func(s *simulator) { s.takes["patch"] = 11 * time.Second },
 			stays: 6, refused: refusals{plan.WriteFailed: 3}},
@@ -159,8 +157,7 @@ func TestRelease_Holds(t *testing.T) {
 			}, stays: 2200, refused: refusals{plan.WriteFailed: 1100}},
 		{says: "nor does one that may not be written", blue: 1100, red: 3, set: func(s *simulator) {
 			s.whereCallFails(faults["forbidden"].err, func(call, object string) bool {
-				return call == "patch" &&
-					object == bluePool
+				return call == "patch" && object == bluePool
 			})
 		}, stays: 2200, refused: refusals{plan.WriteFailed: 1100}},
 		{says: "what was released before the Lease got busy counts", blue: 1500, set: func(s *simulator) {
@@ -237,39 +234,37 @@ func TestRelease_Holds(t *testing.T) {
 			}
 		}, stays: 200, refused: refusals{plan.EtcdRestored: 100}},
 	} {
-		t.Run(c.says, func(t *testing.T) {
-			bubble(t, func(t *testing.T, s *simulator) {
-				for pool, n := range map[string]int{bluePool: c.blue, redPool: c.red} {
-					if n > 0 {
-						s.leaks(pool, n)
-					}
+		inBubble(t, c.says, func(t *testing.T, s *simulator) {
+			for pool, n := range map[string]int{bluePool: c.blue, redPool: c.red} {
+				if n > 0 {
+					s.leaks(pool, n)
 				}
-				time.Sleep(5 * time.Minute)
-				if c.set != nil {
-					c.set(s)
-				}
-				r := s.reconciler(nil)
-				r.Options.AllowMassRelease = true
-				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-				defer cancel()
-				began := time.Now()
-				out, err := r.Run(ctx)
-				if took := time.Since(began); err != nil || took > 5*time.Minute {
-					t.Errorf("it took %s: %v", took, err)
-				}
-				same(t, "entries and reservations that stay", len(s.stored()), c.stays)
-				same(t, "refused", refusalCounts(out), c.refused)
-				if c.holds != nil {
-					same(t, "entries per hold", s.removedPerHold(), c.holds)
-					same(t, "recreated reservations", s.made("create"), []string{})
-				}
-				if c.check != nil {
-					c.check(t, s)
-				}
-				if s.longest > 11*time.Second {
-					t.Errorf("a hold took %s", s.longest)
-				}
-			})
+			}
+			time.Sleep(5 * time.Minute)
+			if c.set != nil {
+				c.set(s)
+			}
+			r := s.reconciler(nil)
+			r.Options.AllowMassRelease = true
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+			defer cancel()
+			began := time.Now()
+			out, err := r.Run(ctx)
+			if took := time.Since(began); err != nil || took > 5*time.Minute {
+				t.Errorf("it took %s: %v", took, err)
+			}
+			same(t, "entries and reservations that stay", len(s.stored()), c.stays)
+			same(t, "refused", refusalCounts(out), c.refused)
+			if c.holds != nil {
+				same(t, "entries per hold", s.removedPerHold(), c.holds)
+				same(t, "recreated reservations", s.made("create"), []string{})
+			}
+			if c.check != nil {
+				c.check(t, s)
+			}
+			if s.longest > 11*time.Second {
+				t.Errorf("a hold took %s", s.longest)
+			}
 		})
 	}
 }
@@ -277,117 +272,105 @@ func TestRelease_Holds(t *testing.T) {
 // Two overlapping pools record an address for one podref, and share its reservation.
 func TestRelease_SharedReservation(t *testing.T) {
 	const small = "10.0.0.0-17"
-	t.Run("it is released once", func(t *testing.T) {
-		bubble(t, func(t *testing.T, s *simulator) {
-			s.entry(bluePool, 5, "default/web-0", "box-1", true)
-			s.entry(small, 5, "default/web-0", "box-2", false)
-			time.Sleep(5 * time.Minute)
-			out, _ := run(t, s.reconciler(t))
-			same(t, "stored", len(s.stored()), 0)
-			same(t, "released", len(out.Released), 3)
-		})
+	inBubble(t, "it is released once", func(t *testing.T, s *simulator) {
+		s.entry(bluePool, 5, "default/web-0", "box-1", true)
+		s.entry(small, 5, "default/web-0", "box-2", false)
+		time.Sleep(5 * time.Minute)
+		out, _ := run(t, s.reconciler(t))
+		same(t, "stored", len(s.stored()), 0)
+		same(t, "released", len(out.Released), 3)
 	})
-	t.Run("it stays until both are released", func(t *testing.T) {
-		bubble(t, func(t *testing.T, s *simulator) {
-			s.entry(bluePool, 5, "default/web-0", "box-1", true)
-			s.entry(small, 5, "default/web-0", "box-2", false)
-			time.Sleep(5 * time.Minute)
-			s.keepReporting(goneOn("worker-1", v1alpha1.Gone{ID: "box-1", UID: "uid-1"})) // box-2 is not confirmed
-			r := s.reconciler(t)
-			r.Options.ConfirmAfter = 15 * time.Minute
-			out := pass(t, r)
-			same(t, "released", len(out.Released), 1)
-			same(t, "stored", s.stored(), map[string]bool{small + " 5": true, "reservation 10.0.0.5": true})
-		})
+	inBubble(t, "it stays until both are released", func(t *testing.T, s *simulator) {
+		s.entry(bluePool, 5, "default/web-0", "box-1", true)
+		s.entry(small, 5, "default/web-0", "box-2", false)
+		time.Sleep(5 * time.Minute)
+		s.keepReporting(goneOn("worker-1", v1alpha1.Gone{ID: "box-1", UID: "uid-1"})) // box-2 is not confirmed
+		r := s.confirming(t)
+		out := pass(t, r)
+		same(t, "released", len(out.Released), 1)
+		same(t, "stored", s.stored(), map[string]bool{small + " 5": true, "reservation 10.0.0.5": true})
 	})
 	// The reservation is deleted for the first entry, since the second is to be released, too. The hold ends before that.
-	t.Run("it is recreated for the second entry, whose pod proves live before the next hold", func(t *testing.T) {
-		bubble(t, func(t *testing.T, s *simulator) {
-			s.leaks(bluePool, 199)
-			s.entry(bluePool, 200, "default/web-0", "box-blue", true)
-			s.entry(small, 200, "default/web-0", "box-small", false)
-			time.Sleep(5 * time.Minute)
-			s.takes["delete"] = 400 * time.Millisecond
-			s.step = func(call, _ string) {
-				if call == "hold" && len(s.holds) == 1 {
-					s.pod("web-0", "u", 200)
-				}
+	const second = "it is recreated for the second entry, whose pod proves live before the next hold"
+	inBubble(t, second, func(t *testing.T, s *simulator) {
+		s.leaks(bluePool, 199)
+		s.entry(bluePool, 200, "default/web-0", "box-blue", true)
+		s.entry(small, 200, "default/web-0", "box-small", false)
+		time.Sleep(5 * time.Minute)
+		s.takes["delete"] = 400 * time.Millisecond
+		s.step = func(call, _ string) {
+			if call == "hold" && len(s.holds) == 1 {
+				s.pod("web-0", "u", 200)
 			}
-			r := s.reconciler(nil)
-			r.Options.AllowMassRelease = true
-			run(t, r)
-			if stored := s.stored(); stored[bluePool+" 200"] && !stored["reservation 10.0.0.200"] {
-				t.Error("the entry of the running pod has no reservation any more")
-			}
-		})
+		}
+		r := s.reconciler(nil)
+		r.Options.AllowMassRelease = true
+		run(t, r)
+		if stored := s.stored(); stored[bluePool+" 200"] && !stored["reservation 10.0.0.200"] {
+			t.Error("the entry of the running pod has no reservation any more")
+		}
 	})
 	for says, lost := range map[string]int{"": 0, ", also where the answer to its delete is lost": 1} {
-		t.Run("it is recreated for an entry that an ADD makes in the other pool"+says, func(t *testing.T) {
-			bubble(t, func(t *testing.T, s *simulator) {
-				s.entry(bluePool, 1, "default/web-0", "box-old", true)
-				s.poolOf(smallPool, "10.0.0.0/24")
-				s.pod("web-0", "uid-2")
-				time.Sleep(5 * time.Minute)
-				report := goneOn("worker-1", v1alpha1.Gone{ID: "box-old", UID: "uid-1"})
-				fails := map[string]int{"delete": lost, "patch": 1}
-				s.step = func(call, _ string) {
-					if s.setReport(report); call == "patch" && fails[call] > 0 {
-						s.fill(smallPool, "1", entryOf("box-new"))
-					}
+		inBubble(t, "it is recreated for an entry that an ADD makes in the other pool"+says, func(
+			t *testing.T, s *simulator) {
+			s.entry(bluePool, 1, "default/web-0", "box-old", true)
+			s.poolOf(smallPool, "10.0.0.0/24")
+			s.pod("web-0", "uid-2")
+			time.Sleep(5 * time.Minute)
+			report := goneOn("worker-1", v1alpha1.Gone{ID: "box-old", UID: "uid-1"})
+			fails := map[string]int{"delete": lost, "patch": 1}
+			s.step = func(call, _ string) {
+				if s.setReport(report); call == "patch" && fails[call] > 0 {
+					s.fill(smallPool, "1", entryOf("box-new"))
 				}
-				s.fault = func(call, _ string) (error, bool) {
-					if fails[call] == 0 {
-						return nil, false
-					}
-					fails[call]--
-					return errServer, call == "delete"
+			}
+			s.fault = func(call, _ string) (error, bool) {
+				if fails[call] == 0 {
+					return nil, false
 				}
-				r := s.reconciler(t)
-				r.Options.ConfirmAfter = 15 * time.Minute
-				for range 2 { // proven after a minute
-					pass(t, r)
-					time.Sleep(2 * time.Minute)
-				}
-				same(t, "stored", s.stored(), map[string]bool{smallPool + " 1": true, "reservation " + blueAddress: true})
-			})
+				fails[call]--
+				return errServer, call == "delete"
+			}
+			r := s.confirming(t)
+			for range 2 { // proven after a minute
+				pass(t, r)
+				time.Sleep(2 * time.Minute)
+			}
+			same(t, "stored", s.stored(), map[string]bool{smallPool + " 1": true, "reservation " + blueAddress: true})
 		})
 	}
 }
 
 // A write whose answer is lost may arrive after the next read.
 func TestRelease_WritesThatArriveLate(t *testing.T) {
-	t.Run("a patch: the release is reported", func(t *testing.T) {
-		bubble(t, func(t *testing.T, s *simulator) {
-			s.leaks(bluePool, 1)
-			r := s.reconciler(t)
-			r.Leases = &landsLate{simulator: s}
-			out, _ := run(t, r)
-			same(t, "stored", len(s.stored()), 0)
-			same(t, "released", len(out.Released), 2)
-		})
+	inBubble(t, "a patch: the release is reported", func(t *testing.T, s *simulator) {
+		s.leaks(bluePool, 1)
+		r := s.reconciler(t)
+		r.Leases = &landsLate{simulator: s}
+		out, _ := run(t, r)
+		same(t, "stored", len(s.stored()), 0)
+		same(t, "released", len(out.Released), 2)
 	})
 	// By then its pod is back, and the ADD has adopted the reservation.
-	t.Run("a delete: it finds another reservation", func(t *testing.T) {
-		bubble(t, func(t *testing.T, s *simulator) {
-			s.leaks(bluePool, 2)
-			var late *ippool.Reservation
-			tries := 0 // the second one follows at once
-			s.fault = func(call, object string) (error, bool) {
-				if call != "delete" || object != blueAddress || tries == 2 {
-					return nil, false
-				}
-				if tries++; tries == 1 {
-					s.mu.Lock()
-					late = ippool.Read[ippool.Reservation](s.reservation(object))
-					s.mu.Unlock()
-					faults["ADD"].before(s)
-				}
-				return errServer, false
+	inBubble(t, "a delete: it finds another reservation", func(t *testing.T, s *simulator) {
+		s.leaks(bluePool, 2)
+		var late *ippool.Reservation
+		tries := 0 // the second one follows at once
+		s.fault = func(call, object string) (error, bool) {
+			if call != "delete" || object != blueAddress || tries == 2 {
+				return nil, false
 			}
-			run(t, s.reconciler(t))
-			_ = s.delete(t.Context(), late)
-			same(t, "stored", s.stored(), map[string]bool{bluePool + " 1": true, "reservation " + blueAddress: true})
-		})
+			if tries++; tries == 1 {
+				s.mu.Lock()
+				late = ippool.Read[ippool.Reservation](s.reservation(object))
+				s.mu.Unlock()
+				faults["ADD"].before(s)
+			}
+			return errServer, false
+		}
+		run(t, s.reconciler(t))
+		_ = s.delete(t.Context(), late)
+		same(t, "stored", s.stored(), map[string]bool{bluePool + " 1": true, "reservation " + blueAddress: true})
 	})
 	// An ADD to an overlapping pool that takes the Lease next finds it.
 	t.Run("none: an entry that proves live after a failed patch has its reservation before the hold ends",

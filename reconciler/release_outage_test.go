@@ -24,59 +24,58 @@ func TestRelease_NothingCanBeReadAfterTheHold(t *testing.T) {
 	} {
 		for _, isAlone := range []bool{true, false} {
 			for _, isAdded := range []bool{true, false} {
-				t.Run(fmt.Sprintf("%v, hang %v, alone %v, an ADD %v", c.calls, c.hang, isAlone, isAdded), func(t *testing.T) {
-					bubble(t, func(t *testing.T, s *simulator) {
-						podRef := "default/gone-1"
-						if isAlone {
-							podRef = "default/lost-1"
-							s.alone(1, 1)
-						} else {
-							s.leaks(bluePool, 1)
-						}
-						s.entry(bluePool, 2, "default/stays", "box-2", false)
-						s.pod("stays", "uid", 2)
-						time.Sleep(5 * time.Minute)
-						before := len(s.stored())
-						var deleted, back time.Time
-						isOut := func(call string) bool {
-							return slices.Contains(c.calls, call) && !deleted.IsZero() && time.Since(deleted) < c.lasts
-						}
-						s.takes["delete"] = 4200 * time.Millisecond
-						s.step = func(call, _ string) {
-							if call != "delete" || !deleted.IsZero() {
-								return
-							}
-							if deleted = time.Now(); isAdded {
-								s.adopt(podRef)
-							}
-						}
-						s.slow = func(call, _ string) time.Duration {
-							if c.hang && isOut(call) {
-								return c.lasts
-							}
-							return 0
-						}
-						s.fault = func(call, _ string) (error, bool) {
-							if isOut(call) {
-								return errServer, false
-							}
-							if call == "create" && back.IsZero() {
-								back = time.Now()
-							}
-							return nil, false
-						}
-						out, _ := run(t, s.reconciler(t))
-						if !isAdded {
-							same(t, "stored or released", len(s.stored())+len(out.Released), before)
+				says := fmt.Sprintf("%v, hang %v, alone %v, an ADD %v", c.calls, c.hang, isAlone, isAdded)
+				inBubble(t, says, func(t *testing.T, s *simulator) {
+					podRef := "default/gone-1"
+					if isAlone {
+						podRef = "default/lost-1"
+						s.alone(1, 1)
+					} else {
+						s.leaks(bluePool, 1)
+					}
+					s.entry(bluePool, 2, "default/stays", "box-2", false)
+					s.pod("stays", "uid", 2)
+					time.Sleep(5 * time.Minute)
+					before := len(s.stored())
+					var deleted, back time.Time
+					isOut := func(call string) bool {
+						return slices.Contains(c.calls, call) && !deleted.IsZero() && time.Since(deleted) < c.lasts
+					}
+					s.takes["delete"] = 4200 * time.Millisecond
+					s.step = func(call, _ string) {
+						if call != "delete" || !deleted.IsZero() {
 							return
 						}
-						if took := back.Sub(deleted); took < 0 || took > c.within { // negative: never
-							t.Errorf("the reservation was recreated after %s", took)
+						if deleted = time.Now(); isAdded {
+							s.adopt(podRef)
 						}
-						same(t, "stored", s.stored(), map[string]bool{bluePool + " 1": true, "reservation " + blueAddress: true,
-							bluePool + " 2": true})
-						same(t, "released", len(out.Released), 0)
-					})
+					}
+					s.slow = func(call, _ string) time.Duration {
+						if c.hang && isOut(call) {
+							return c.lasts
+						}
+						return 0
+					}
+					s.fault = func(call, _ string) (error, bool) {
+						if isOut(call) {
+							return errServer, false
+						}
+						if call == "create" && back.IsZero() {
+							back = time.Now()
+						}
+						return nil, false
+					}
+					out, _ := run(t, s.reconciler(t))
+					if !isAdded {
+						same(t, "stored or released", len(s.stored())+len(out.Released), before)
+						return
+					}
+					if took := back.Sub(deleted); took < 0 || took > c.within { // negative: never
+						t.Errorf("the reservation was recreated after %s", took)
+					}
+					same(t, "stored", s.stored(), map[string]bool{bluePool + " 1": true, "reservation " + blueAddress: true,
+						bluePool + " 2": true})
+					same(t, "released", len(out.Released), 0)
 				})
 			}
 		}

@@ -47,8 +47,7 @@ var faults = map[string]fault{
 	"takes all of the hold":    {takes: 4200 * time.Millisecond},
 	"reservation gone":         {before: func(s *simulator) { s.changeReservation(blueAddress, nil) }},
 	"reservation rewritten": {before: func(s *simulator) {
-		s.changeReservation(blueAddress,
-			func(*unstructured.Unstructured) {})
+		s.changeReservation(blueAddress, func(*unstructured.Unstructured) {})
 	}},
 	"reservation made": {before: func(s *simulator) { s.entry(bluePool, 1, "default/gone-1", "box-1", true) }},
 	"entry gone":       {before: func(s *simulator) { s.fill(bluePool, "1", nil) }},
@@ -128,32 +127,28 @@ func TestRelease_StepsAndFaults(t *testing.T) {
 				step == "clear" {
 				continue
 			}
-			t.Run(step+" "+name, func(t *testing.T) {
-				bubble(t, func(t *testing.T, s *simulator) {
-					s.leaks(bluePool, 1)
-					if !f.endsRun { // otherwise the progress of the other one is random
-						s.entry(redPool, 2, "default/gone-2", "box-2", true)
-					}
-					ctx, end := context.WithCancel(t.Context())
-					defer end()
-					s.inject(step, f, end)
-					began := time.Now()
-					out, err := s.reconciler(t).Run(ctx)
-					if err != nil {
-						t.Fatal(err)
-					}
-					found.add(s.outcome(out), name)
-					if took := time.Since(began); took > 3*time.Minute || len(s.holds) > 15 {
-						t.Errorf("it took %s and %d holds", took, len(s.holds))
-					}
-					if at := slices.Index(s.calls, "patch "+bluePool); at >= 0 && !slices.Contains(s.calls[:at], "delete "+
-						blueAddress) {
-						t.Errorf("the entry was removed before its reservation: %v", s.calls)
-					}
-					if s.keepsEntryAlone() && !slices.Contains(cannotRecreate, step+" "+name) {
-						t.Errorf("the entry has no reservation: %v", s.calls)
-					}
-				})
+			inBubble(t, step+" "+name, func(t *testing.T, s *simulator) {
+				s.leaks(bluePool, 1)
+				if !f.endsRun { // otherwise the progress of the other one is random
+					s.entry(redPool, 2, "default/gone-2", "box-2", true)
+				}
+				ctx, end := context.WithCancel(t.Context())
+				defer end()
+				s.inject(step, f, end)
+				began := time.Now()
+				out, err := s.reconciler(t).Run(ctx)
+				check(t, err)
+				found.add(s.outcome(out), name)
+				if took := time.Since(began); took > 3*time.Minute || len(s.holds) > 15 {
+					t.Errorf("it took %s and %d holds", took, len(s.holds))
+				}
+				if at := slices.Index(s.calls, "patch "+bluePool); at >= 0 && !slices.Contains(s.calls[:at], "delete "+
+					blueAddress) {
+					t.Errorf("the entry was removed before its reservation: %v", s.calls)
+				}
+				if s.keepsEntryAlone() && !slices.Contains(cannotRecreate, step+" "+name) {
+					t.Errorf("the entry has no reservation: %v", s.calls)
+				}
 			})
 		}
 		lines = append(lines, found.lines(step)...)

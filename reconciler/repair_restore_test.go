@@ -69,17 +69,15 @@ func (s *simulator) aRestoredPast() {
 
 func TestRepair_BehindTheFence(t *testing.T) {
 	for ago, took := range map[time.Duration]time.Duration{10 * time.Second: 0, 4 * time.Second: 6 * time.Second} {
-		t.Run(fmt.Sprint("the fence stood for ", ago), func(t *testing.T) {
-			bubble(t, func(t *testing.T, s *simulator) {
-				s.aRestoredPast()
-				r := s.reconciler(t)
-				r.Options.Repair, r.Fence = true, fencedSince(time.Now().Add(-ago))
-				out, waited := run(t, r)
-				same(t, "it took", waited, took)
-				same(t, "not repaired", fmt.Sprint(out.Unrepaired), "[]")
-				entry := s.entryAt("1")
-				same(t, "entry", entry, "box-web default/web")
-			})
+		inBubble(t, fmt.Sprint("the fence stood for ", ago), func(t *testing.T, s *simulator) {
+			s.aRestoredPast()
+			r := s.reconciler(t)
+			r.Options.Repair, r.Fence = true, fencedSince(time.Now().Add(-ago))
+			out, waited := run(t, r)
+			same(t, "it took", waited, took)
+			same(t, "not repaired", fmt.Sprint(out.Unrepaired), "[]")
+			entry := s.entryAt("1")
+			same(t, "entry", entry, "box-web default/web")
 		})
 	}
 }
@@ -149,30 +147,28 @@ func TestRepair_EntryChanges(t *testing.T) {
 		}, "box-attached default/past"},
 	} {
 		for _, moment := range []string{"hold", "patch"} {
-			t.Run(says+", before "+moment, func(t *testing.T) {
-				bubble(t, func(t *testing.T, s *simulator) {
-					s.aRestoredPast()
-					reports := s.step
-					done := false
-					s.step = func(call, object string) {
-						reports(call, object)
-						for _, r := range s.reports {
-							for _, id := range []string{"box-attached", "box-new"} {
-								r.Attachments = append(r.Attachments, v1alpha1.Attachment{ID: id, Since: r.ObservedAt})
-							}
-						}
-						if call == moment && !done {
-							done = true
-							c.change(s)
+			inBubble(t, says+", before "+moment, func(t *testing.T, s *simulator) {
+				s.aRestoredPast()
+				reports := s.step
+				done := false
+				s.step = func(call, object string) {
+					reports(call, object)
+					for _, r := range s.reports {
+						for _, id := range []string{"box-attached", "box-new"} {
+							r.Attachments = append(r.Attachments, v1alpha1.Attachment{ID: id, Since: r.ObservedAt})
 						}
 					}
-					r := s.reconciler(t)
-					r.Options.Repair = true
-					out, _ := run(t, r)
-					entry := s.entryAt("1")
-					same(t, "entry", entry, c.want)
-					same(t, "repaired", len(out.Repaired), 0)
-				})
+					if call == moment && !done {
+						done = true
+						c.change(s)
+					}
+				}
+				r := s.reconciler(t)
+				r.Options.Repair = true
+				out, _ := run(t, r)
+				entry := s.entryAt("1")
+				same(t, "entry", entry, c.want)
+				same(t, "repaired", len(out.Repaired), 0)
 			})
 		}
 	}
@@ -232,35 +228,33 @@ func TestRepairLimit_Node(t *testing.T) {
 		inAPI          bool
 		want, anHourOn int
 	}{{"400 phantoms", 400, false, 110, 110}, {"100 phantoms", 100, false, 100, 100}, {"400 pods", 400, true, 110, 220}} {
-		t.Run(c.says, func(t *testing.T) {
-			bubble(t, func(t *testing.T, s *simulator) {
-				s.entry(bluePool, 9999, "default/other", "box-other", false)
-				var sandboxes []v1alpha1.Sandbox
-				for i := 1; i <= c.of; i++ {
-					b := running(fmt.Sprint("web-", i), i)
-					sandboxes = append(sandboxes, b)
-					if c.inAPI {
-						s.pod(b.Name, "u", i)
-					}
+		inBubble(t, c.says, func(t *testing.T, s *simulator) {
+			s.entry(bluePool, 9999, "default/other", "box-other", false)
+			var sandboxes []v1alpha1.Sandbox
+			for i := 1; i <= c.of; i++ {
+				b := running(fmt.Sprint("web-", i), i)
+				sandboxes = append(sandboxes, b)
+				if c.inAPI {
+					s.pod(b.Name, "u", i)
 				}
-				other := running("other", 9999)
-				s.pod("other", "u", 9999)
-				s.runsOn("worker-2", "other")
-				s.nodes = map[string]*podstate.Node{"worker-1": {Name: "worker-1", Ready: true}, "worker-2": {Name: "worker-2",
-					Ready: true}}
-				s.reported(map[string][]v1alpha1.Sandbox{"worker-1": sandboxes, "worker-2": {other}})
-				time.Sleep(5 * time.Minute)
-				r := s.reconciler(nil)
-				r.Options.Repair = true
-				out, _ := run(t, r)
-				same(t, "entries", len(s.entries(bluePool)), c.want+1)
-				same(t, "refused", len(out.Unrepaired), c.of-c.want)
-				run(t, r)
-				same(t, "entries after another run", len(s.entries(bluePool)), c.want+1)
-				time.Sleep(time.Hour + time.Minute)
-				run(t, r)
-				same(t, "entries an hour later", len(s.entries(bluePool)), c.anHourOn+1)
-			})
+			}
+			other := running("other", 9999)
+			s.pod("other", "u", 9999)
+			s.runsOn("worker-2", "other")
+			s.nodes = map[string]*podstate.Node{"worker-1": {Name: "worker-1", Ready: true}, "worker-2": {Name: "worker-2",
+				Ready: true}}
+			s.reported(map[string][]v1alpha1.Sandbox{"worker-1": sandboxes, "worker-2": {other}})
+			time.Sleep(5 * time.Minute)
+			r := s.reconciler(nil)
+			r.Options.Repair = true
+			out, _ := run(t, r)
+			same(t, "entries", len(s.entries(bluePool)), c.want+1)
+			same(t, "refused", len(out.Unrepaired), c.of-c.want)
+			run(t, r)
+			same(t, "entries after another run", len(s.entries(bluePool)), c.want+1)
+			time.Sleep(time.Hour + time.Minute)
+			run(t, r)
+			same(t, "entries an hour later", len(s.entries(bluePool)), c.anHourOn+1)
 		})
 	}
 }
@@ -325,9 +319,7 @@ func TestCheck_Fenced(t *testing.T) {
 		})
 		for _, want := range []bool{false, true} {
 			j, err := r.Check(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			same(t, "behind the fence", !j.Observation.FencedSince.IsZero(), want)
 		}
 	})

@@ -141,8 +141,7 @@ func TestRepair(t *testing.T) {
 		check      func(t *testing.T, s *simulator)
 	}{
 		{says: "a missing reservation, a minute after it was found", set: (*simulator).withoutReservation, took: minute,
-			repaired: 1,
-			calls:    []string{"hold [whereabouts]", "create 10.0.0.1"}},
+			repaired: 1, calls: []string{"hold [whereabouts]", "create 10.0.0.1"}},
 		{says: "a finding that disappears before the second pass is not repaired", set: func(s *simulator) {
 			s.withoutReservation()
 			passes := 0
@@ -194,8 +193,7 @@ func TestRepair(t *testing.T) {
 			})
 		}, calls: []string{}},
 		{says: "an entry of the past is rewritten with its reservation", set: (*simulator).aRestoredPast, took: minute,
-			repaired: 2,
-			check: func(t *testing.T, s *simulator) {
+			repaired: 2, check: func(t *testing.T, s *simulator) {
 				s.expectRecorded(t, "box-web default/web", "default/web")
 				same(t, "writes", s.made("patch", "delete", "create"), []string{"patch " + bluePool, "delete 10.0.0.1",
 					"create 10.0.0.1"})
@@ -207,16 +205,14 @@ func TestRepair(t *testing.T) {
 			s.put(ippool.NewReservation("kube-system", "", addressOf(1), "default/past", "net1").AsNew())
 			s.reported(map[string][]v1alpha1.Sandbox{"worker-1": {running("web", 1)}})
 		}, took: minute, repaired: 1, check: func(t *testing.T, s *simulator) {
-			s.expectRecorded(t, "box-web default/web",
-				"default/web")
+			s.expectRecorded(t, "box-web default/web", "default/web")
 		}},
 		{says: "one that another entry needs is not replaced", set: func(s *simulator) {
 			s.aRestoredPast()
 			s.poolOf("10.0.0.0-15", "10.0.0.0/15")
 			s.entry("10.0.0.0-15", 1, "default/past", "box-past2", false)
 		}, took: minute, repaired: 1, check: func(t *testing.T, s *simulator) {
-			s.expectRecorded(t, "box-web default/web",
-				"default/past")
+			s.expectRecorded(t, "box-web default/web", "default/past")
 		}},
 		{says: "a paused pool is not repaired behind the fence", fenced: true, set: func(s *simulator) {
 			s.aRestoredPast()
@@ -250,18 +246,16 @@ func TestRepair(t *testing.T) {
 				})
 			}
 		}, took: minute, repaired: 1100, check: func(t *testing.T, s *simulator) {
-			same(t, "patches", len(s.made("patch")),
-				10)
+			same(t, "patches", len(s.made("patch")), 10)
 		}},
 		{says: "one pool that cannot be written stops no other", set: func(s *simulator) {
 			s.aThousandUnrecorded()
 			s.whereCallFails(errServer, func(call, object string) bool { return call == "patch" && object == bluePool })
-		}, took: minute, repaired: 900, unrepaired: refusals{plan.WriteFailed: 100},
-			check: func(t *testing.T, s *simulator) {
-				if len(s.holds) > 40 {
-					t.Errorf("%d holds", len(s.holds))
-				}
-			}},
+		}, took: minute, repaired: 900, unrepaired: refusals{plan.WriteFailed: 100}, check: func(t *testing.T, s *simulator) {
+			if len(s.holds) > 40 {
+				t.Errorf("%d holds", len(s.holds))
+			}
+		}},
 		{says: "a missing pool is created with what runs", set: (*simulator).aLostPool, took: minute, repaired: 4,
 			check: func(t *testing.T, s *simulator) {
 				same(t, "calls", s.made("hold", "createpool", "patch"), []string{"hold [whereabouts]", "createpool " + bluePool})
@@ -293,40 +287,37 @@ func TestRepair(t *testing.T) {
 			b.Addresses[0].IP, b.Addresses[0].Range, b.Addresses[0].NetworkName = "10.2.0.1", "10.2.0.0/16", "green"
 			s.reported(map[string][]v1alpha1.Sandbox{"worker-1": {b}})
 		}, repaired: 1, check: func(t *testing.T, s *simulator) {
-			same(t, "entries",
-				len(s.entries("green-10.2.0.0-16")), 1)
+			same(t, "entries", len(s.entries("green-10.2.0.0-16")), 1)
 		}},
 		{says: "if creating pools is forbidden the rest is repaired", set: func(s *simulator) {
 			s.manyOnALostPool(1100, 200)
 			s.fault = failing("createpool", apply.ErrForbidden)
 		}, took: minute, repaired: 200, unrepaired: refusals{plan.WriteFailed: 1100}},
 	} {
-		t.Run(c.says, func(t *testing.T) {
-			bubble(t, func(t *testing.T, s *simulator) {
-				c.set(s)
-				time.Sleep(5 * time.Minute) // younger ADDs are not touched
-				r := s.reconciler(nil)
-				run(t, r)
-				same(t, "without --repair", s.made("create", "createpool"), []string{})
-				s.holds, s.calls = nil, nil
-				if r.Options.Repair, r.Options.AllowMassRepair = true, c.mass; c.fenced {
-					r.Fence = fencedSince(time.Now().Add(-minute))
-				}
-				out, took := run(t, r)
-				same(t, "it took", took.Truncate(10*time.Second), c.took)
-				same(t, "repaired", len(out.Repaired), c.repaired)
-				if c.fenced {
-					same(t, "to repair, for which the fence would stand", out.ToRepair, 0)
-				}
-				same(t, "not repaired", countReasons(out.Unrepaired, func(u plan.Unrepaired) plan.Refusal { return u.Why }),
-					c.unrepaired)
-				if c.calls != nil {
-					same(t, "calls", s.made("hold", "create", "createpool", "patch"), c.calls)
-				}
-				if c.check != nil {
-					c.check(t, s)
-				}
-			})
+		inBubble(t, c.says, func(t *testing.T, s *simulator) {
+			c.set(s)
+			time.Sleep(5 * time.Minute) // younger ADDs are not touched
+			r := s.reconciler(nil)
+			run(t, r)
+			same(t, "without --repair", s.made("create", "createpool"), []string{})
+			s.holds, s.calls = nil, nil
+			if r.Options.Repair, r.Options.AllowMassRepair = true, c.mass; c.fenced {
+				r.Fence = fencedSince(time.Now().Add(-minute))
+			}
+			out, took := run(t, r)
+			same(t, "it took", took.Truncate(10*time.Second), c.took)
+			same(t, "repaired", len(out.Repaired), c.repaired)
+			if c.fenced {
+				same(t, "to repair, for which the fence would stand", out.ToRepair, 0)
+			}
+			same(t, "not repaired", countReasons(out.Unrepaired, func(u plan.Unrepaired) plan.Refusal { return u.Why }),
+				c.unrepaired)
+			if c.calls != nil {
+				same(t, "calls", s.made("hold", "create", "createpool", "patch"), c.calls)
+			}
+			if c.check != nil {
+				c.check(t, s)
+			}
 		})
 	}
 }

@@ -29,15 +29,11 @@ func TestRestore_PausesReleases(t *testing.T) {
 	}
 	t.Run("until every node has written its report since", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.WantReleased("before", p.pass(0, leak, report(-time.Hour), other(0), revision(100)))
-		p.WantRefused("the pass that detected it", plan.EtcdRestored, p.pass(time.Minute, leak, report(-time.Hour), other(0),
-			revision(90)))
-		p.WantRefused("a report of before", plan.EtcdRestored, p.pass(2*time.Minute, leak, report(-time.Hour), other(0),
-			revision(95)))
-		p.WantRefused("a report of before, hours later", plan.EtcdRestored,
-			p.pass(5*time.Hour, leak, report(-time.Hour), other(0),
-				revision(500)))
-		p.WantReleased("a report of since", p.pass(5*time.Hour, leak, report(-time.Hour), other(4*time.Hour), revision(600)))
+		p.releases("before", 0, leak, report(-time.Hour), other(0), revision(100))
+		p.waits("the pass that detected it", time.Minute, leak, report(-time.Hour), other(0), revision(90))
+		p.waits("a report of before", 2*time.Minute, leak, report(-time.Hour), other(0), revision(95))
+		p.waits("a report of before, hours later", 5*time.Hour, leak, report(-time.Hour), other(0), revision(500))
+		p.releases("a report of since", 5*time.Hour, leak, report(-time.Hour), other(4*time.Hour), revision(600))
 	})
 	t.Run("which the version of its Lease shows, and no clock", func(t *testing.T) {
 		p := newProcess(t, atOnce)
@@ -50,19 +46,15 @@ func TestRestore_PausesReleases(t *testing.T) {
 		p.WantRefused("the pass that detected it", plan.EtcdRestored, p.passOnce(seen, leak, at("90"), revision(90)))
 		p.WantRefused("the pass by which reports are since", plan.EtcdRestored, p.passOnce(seen+time.Minute, leak, at("95"),
 			revision(95)))
-		p.WantRefused("the same version, an hour later", plan.EtcdRestored,
-			p.pass(seen+time.Hour, leak, at("95"), revision(96)))
-		p.WantRefused("no number", plan.EtcdRestored, p.pass(seen+time.Hour, leak, at("9f"), revision(97)))
-		p.WantReleased("a greater one", p.pass(seen+time.Hour, leak, at("96"), revision(98)))
+		p.waits("the same version, an hour later", seen+time.Hour, leak, at("95"), revision(96))
+		p.waits("no number", seen+time.Hour, leak, at("9f"), revision(97))
+		p.releases("a greater one", seen+time.Hour, leak, at("96"), revision(98))
 	})
 	t.Run("which it cannot do for another report", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		otherHash := written("worker-2", 0, func(r *podstate.Report) { r.ConfirmedAt = time.Time{} })
-		p.pass(0, leak, report(-time.Hour), Node("worker-2"), otherHash, revision(100))
-		p.pass(time.Minute, leak, report(-time.Hour), Node("worker-2"), otherHash, revision(90))
-		p.WantRefused("an hour later", plan.EtcdRestored,
-			p.pass(time.Hour, leak, report(-time.Hour), Node("worker-2"), otherHash,
-				revision(91)))
+		p.seesRestore(leak, report(-time.Hour), Node("worker-2"), otherHash)
+		p.waits("an hour later", time.Hour, leak, report(-time.Hour), Node("worker-2"), otherHash, revision(91))
 	})
 	t.Run("also if the second check that detected it fails later", func(t *testing.T) {
 		p := newProcess(t, atOnce)
@@ -71,38 +63,36 @@ func TestRestore_PausesReleases(t *testing.T) {
 		o := Observe(At(Now.Add(time.Minute)), leak, report(-time.Hour), revision(90)).Observation
 		detected, _ := p.Process.Known.Detect(o)
 		p.Process.Known = p.Process.Known.with(detected)
-		p.WantRefused("the next pass", plan.EtcdRestored, p.pass(70*time.Second, leak, report(-time.Hour), revision(91)))
+		p.waits("the next pass", 70*time.Second, leak, report(-time.Hour), revision(91))
 	})
 	t.Run("a revision that stands still is none", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.pass(0, leak, report(-time.Hour), revision(100))
-		p.WantReleased("the same", p.pass(time.Minute, leak, report(-time.Hour), revision(100)))
+		p.releases("the same", time.Minute, leak, report(-time.Hour), revision(100))
 	})
 	t.Run("a pass without a revision does not reset it", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.pass(0, leak, report(-time.Hour), revision(100))
 		p.pass(time.Minute, leak, report(-time.Hour))
-		p.WantRefused("less than before", plan.EtcdRestored, p.pass(2*time.Minute, leak, report(-time.Hour), revision(90)))
+		p.waits("less than before", 2*time.Minute, leak, report(-time.Hour), revision(90))
 	})
 	t.Run("a second check that detects it, too", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		restored := func(o *Observed) { o.Restored = "IPPools are at resourceVersion 90 after 100" }
 		p.WantRefused("said by the source", plan.EtcdRestored, p.passOnce(0, leak, report(-time.Hour), restored))
 		p.WantRefused("at the pass after it", plan.EtcdRestored, p.passOnce(10*time.Second, leak, report(-time.Hour)))
-		p.WantReleased("a report of since", p.pass(5*time.Minute, leak, report(2*time.Minute)))
+		p.releases("a report of since", 5*time.Minute, leak, report(2*time.Minute))
 	})
 	t.Run("without agents at the pass that detected it", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.pass(0, leak, revision(100))
-		p.WantRefused("it", plan.EtcdRestored, p.pass(time.Minute, leak, revision(90)))
-		p.WantReleased("the next one", p.pass(2*time.Minute, leak, revision(91)))
+		p.WantRefused("it", plan.EtcdRestored, p.seesRestore(leak))
+		p.releases("the next one", 2*time.Minute, leak, revision(91))
 	})
 	t.Run("neither what is unconfirmed nor a reservation", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		both := All(leak, written("worker-1", -time.Hour), Reservation("10.0.0.9", "default/web-9", LongAgo))
 		p.pass(0, both, revision(100))
-		made := p.pass(time.Minute, both, revision(90))
-		p.WantRefused("both", plan.EtcdRestored, made)
+		made := p.waits("both", time.Minute, both, revision(90))
 		if len(made.Refused) != 2 {
 			t.Errorf("refuses %d, want 2", len(made.Refused))
 		}
@@ -137,8 +127,7 @@ func TestRestore_PendingNodes(t *testing.T) {
 		t.Run(c.says, func(t *testing.T) {
 			p := newProcess(t, atOnce)
 			leak := All(UsualPool, Node("worker-1"), written("worker-1", 2*time.Minute, Gone("box-1", UsualUID)), c.other)
-			p.pass(0, leak, revision(100))
-			p.WantRefused("the pass that detected it", plan.EtcdRestored, p.pass(time.Minute, leak, revision(90)))
+			p.WantRefused("the pass that detected it", plan.EtcdRestored, p.seesRestore(leak))
 			made := p.pass(3*time.Minute, leak, revision(91))
 			if c.waits {
 				p.WantRefused("the pass after it", plan.EtcdRestored, made)
@@ -155,8 +144,7 @@ func TestRestore_ReportedByAgent(t *testing.T) {
 	report := func(node string, renewed time.Duration, reportSays, leaseSays string) Part {
 		return func(o *Observed) {
 			r := &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: node, Annotations: map[string]string{}},
-				BootID:     "boot-1",
-				ObservedAt: metav1.NewTime(Now), Gone: []v1alpha1.Gone{{ID: "box-1", UID: UsualUID}}}
+				BootID: "boot-1", ObservedAt: metav1.NewTime(Now), Gone: []v1alpha1.Gone{{ID: "box-1", UID: UsualUID}}}
 			lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: node,
 				Annotations: map[string]string{v1alpha1.HashAnnotation: podstate.Hash(r)}}}
 			if reportSays != "" {
@@ -183,23 +171,20 @@ func TestRestore_ReportedByAgent(t *testing.T) {
 		"it cannot be read as anything":          {"", "just now", ""},
 	} {
 		t.Run(says, func(t *testing.T) {
-			p := newProcess(t, atOnce)
-			p.RestoreStore = &memoryStore{}
-			p.WantReleased("before", p.pass(minute, both(at(0), "", "", "")))
+			p := storing(t)
+			p.releases("before", minute, both(at(0), "", "", ""))
 			noted := both(at(1), c.report, c.lease, c.other)
-			p.WantRefused("noted", plan.EtcdRestored, p.pass(2*minute, noted))
-			p.WantRefused("one node has not reported since", plan.EtcdRestored, p.pass(2*minute+40*time.Second,
-				leak, report("worker-1", at(1)+40*time.Second, c.report, c.lease), report("worker-2", at(1), "", c.other)))
-			p.WantReleased("both have", p.pass(4*minute, both(at(3), c.report, c.lease, c.other)))
-			p.WantReleased("a year later", p.pass(365*day, both(365*day-10*time.Second, c.report, c.lease, c.other)))
-			p.WantReleased("to another process", p.restarted().pass(366*day, both(366*day-10*time.Second, c.report, c.lease,
-				c.other)))
+			p.waits("noted", 2*minute, noted)
+			p.waits("one node has not reported since", 2*minute+40*time.Second,
+				leak, report("worker-1", at(1)+40*time.Second, c.report, c.lease), report("worker-2", at(1), "", c.other))
+			p.releases("both have", 4*minute, both(at(3), c.report, c.lease, c.other))
+			p.releases("a year later", 365*day, both(365*day-10*time.Second, c.report, c.lease, c.other))
+			p.restarted().releases("to another process", 366*day, both(366*day-10*time.Second, c.report, c.lease, c.other))
 			forgetful := p.restarted()
 			forgetful.RestoreStore = &memoryStore{}
-			p.WantRefused("but not to one that does not know that it was answered", plan.EtcdRestored, forgetful.pass(367*day,
-				both(367*day-10*time.Second, c.report, c.lease, c.other)))
-			p.WantRefused("noted again", plan.EtcdRestored,
-				p.pass(368*day, both(368*day-10*time.Second, "", "another", c.other)))
+			forgetful.waits("but not to one that does not know that it was answered", 367*day,
+				both(367*day-10*time.Second, c.report, c.lease, c.other))
+			p.waits("noted again", 368*day, both(368*day-10*time.Second, "", "another", c.other))
 		})
 	}
 }
@@ -259,8 +244,8 @@ func TestRestore_ConfirmationStartsAgain(t *testing.T) {
 	unconfirmed := All(UsualPool, Node("worker-1"))
 	p := newProcess(t, quarter)
 	p.pass(0, unconfirmed, revision(100))
-	p.WantRefused("the pass that detected it", plan.EtcdRestored, p.pass(14*time.Minute, unconfirmed, revision(90)))
+	p.waits("the pass that detected it", 14*time.Minute, unconfirmed, revision(90))
 	p.WantRefused("15 minutes after the first pass", plan.AwaitingConfirmation, p.pass(15*time.Minute, unconfirmed,
 		revision(91)))
-	p.WantReleased("15 minutes after the restore", p.pass(29*time.Minute, unconfirmed, revision(92)))
+	p.releases("15 minutes after the restore", 29*time.Minute, unconfirmed, revision(92))
 }

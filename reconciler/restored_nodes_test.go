@@ -30,58 +30,52 @@ func TestRestore_TaintOfTheBackup(t *testing.T) {
 	back := Node("worker-2", NotReadyFor(hour), taintedAs("nodeshutdown"))
 	leak := leakOn(2 * minute)
 	restored := func(t *testing.T) *process {
-		p := newProcess(t, atOnce)
-		p.RestoreStore = &memoryStore{}
+		p := storing(t)
 		p.pass(0, leakOn(0), Node("worker-2"), revision(100))
 		p.WantRefused("the pass that shows it, with Nodes of before", plan.EtcdRestored, p.passOnce(minute, leakOn(0),
 			Node("worker-2"), revision(90)))
-		p.WantRefused("the pass after it", plan.EtcdRestored, p.pass(2*minute, leak, back, revision(91)))
+		p.waits("the pass after it", 2*minute, leak, back, revision(91))
 		return p
 	}
 	t.Run("however long, and the gate names it", func(t *testing.T) {
 		p := restored(t)
-		made := p.pass(3*day, leak, back, revision(92))
-		p.WantRefused("days later", plan.EtcdRestored, made)
-		if text := made.Refused[0].Detail; !strings.Contains(text,
-			"worker-2 (its out-of-service taint may be from the backup)") {
-			t.Errorf("it says %q", text)
-		}
-		p.WantRefused("in the process after it", plan.EtcdRestored, p.restarted().pass(4*day, leak, back, revision(93)))
+		made := p.waits("days later", 3*day, leak, back, revision(92))
+		wantDetail(t, made, "worker-2 (its out-of-service taint may be from the backup)")
+		p.restarted().waits("in the process after it", 4*day, leak, back, revision(93))
 	})
 	t.Run("until it is removed and set again", func(t *testing.T) {
 		p := restored(t)
-		p.WantRefused("removed", plan.EtcdRestored, p.pass(3*minute, leak, Node("worker-2", NotReadyFor(hour)), revision(92)))
-		p.WantReleased("set again", p.pass(4*minute, leak, back, revision(93)))
-		p.WantReleased("in the process after it", p.restarted().pass(5*minute, leak, back, revision(94)))
+		p.waits("removed", 3*minute, leak, Node("worker-2", NotReadyFor(hour)), revision(92))
+		p.releases("set again", 4*minute, leak, back, revision(93))
+		p.restarted().releases("in the process after it", 5*minute, leak, back, revision(94))
 	})
 	t.Run("until it is set as another", func(t *testing.T) {
 		p := restored(t).restarted() // for which no pass had it removed
-		p.WantReleased("with another value", p.pass(3*minute, leak, Node("worker-2", NotReadyFor(hour),
-			taintedAs("after-restore")), revision(92)))
+		p.releases("with another value", 3*minute, leak, Node("worker-2", NotReadyFor(hour),
+			taintedAs("after-restore")), revision(92))
 	})
 	t.Run("until the Node is another object", func(t *testing.T) {
 		p := restored(t)
 		again := Node("worker-2", NotReadyFor(hour), func(n *corev1.Node) { n.UID = "recreated" }, taintedAs("nodeshutdown"))
-		p.WantReleased("recreated", p.pass(3*minute, leak, again, revision(92)))
+		p.releases("recreated", 3*minute, leak, again, revision(92))
 	})
 	t.Run("until an operator acknowledges the restore", func(t *testing.T) {
 		p := restored(t)
 		p.pass(3*minute, leak, back, p.acknowledged(), revision(92))
-		p.WantReleased("acknowledged", p.pass(4*minute, leak, back, p.acknowledged(), revision(93)))
+		p.releases("acknowledged", 4*minute, leak, back, p.acknowledged(), revision(93))
 	})
 	t.Run("if only an agent reports the restore", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		reported := All(UsualPool, Node("worker-1"), restoreReported("worker-1", minute, 2*minute),
-			func(o *Observed) { Gone("box-1", UsualUID)(o.Reports.Or(nil)[0]) })
-		p.WantRefused("reported", plan.EtcdRestored, p.pass(3*minute, reported, back))
-		p.WantRefused("later", plan.EtcdRestored, p.pass(hour, reported, back))
+		reported := leakReported(minute, 2*minute)
+		p.waits("reported", 3*minute, reported, back)
+		p.waits("later", hour, reported, back)
 	})
 	t.Run("and a second restore brings it back again", func(t *testing.T) {
 		p := restored(t)
 		p.pass(3*minute, leak, Node("worker-2", NotReadyFor(hour)), revision(92))
-		p.WantReleased("set again", p.pass(4*minute, leak, back, revision(93)))
+		p.releases("set again", 4*minute, leak, back, revision(93))
 		p.pass(5*minute, leak, back, revision(80))
-		p.WantRefused("restored again", plan.EtcdRestored, p.pass(6*minute, leakOn(6*minute), back, revision(81)))
+		p.waits("restored again", 6*minute, leakOn(6*minute), back, revision(81))
 	})
 }
 
@@ -103,8 +97,7 @@ func TestRestore_TaintOnRunningNode(t *testing.T) {
 				more = p.acknowledged()
 			}
 			p.RestoreStore = &memoryStore{}
-			p.pass(0, usual, runs(0), revision(100))
-			p.pass(minute, usual, runs(0), revision(90))
+			p.seesRestore(usual, runs(0))
 			p.pass(2*minute, usual, runs(2), revision(91))
 			p.pass(3*minute, usual, runs(2), more, revision(92))
 			for _, p := range []*process{p, p.restarted()} {
@@ -129,20 +122,19 @@ func TestRestore_TaintWithoutAgents(t *testing.T) {
 	ending := All(UsualPool, UsualPod(DeletedAgo(0)))
 	dead := Node("worker-1", NotReadyFor(hour), OutOfService)
 	p := newProcess(t, atOnce)
-	p.WantReleased("before", p.pass(0, ending, dead, revision(100)))
+	p.releases("before", 0, ending, dead, revision(100))
 	p.pass(minute, ending, dead, revision(90))
 	if made := p.pass(2*minute, ending, dead, revision(91)); len(made.Release) > 0 {
 		t.Error("released because of the taint of the backup")
 	}
 	p.pass(3*minute, ending, dead, p.acknowledged(), revision(92))
-	p.WantReleased("acknowledged", p.pass(4*minute, ending, dead, p.acknowledged(), revision(93)))
+	p.releases("acknowledged", 4*minute, ending, dead, p.acknowledged(), revision(93))
 }
 
 // A node that joins after a restore, and is deleted before it reports, need not report.
 func TestRestore_NodeJoinsAndLeaves(t *testing.T) {
 	for known, want := range map[bool]bool{false: true, true: false} {
-		p := newProcess(t, atOnce)
-		p.RestoreStore = &memoryStore{}
+		p := storing(t)
 		before := All()
 		if known { // the restore lost it, and its kubelet registers it again
 			before = All(Node("spot"), FreshReport("spot"))
@@ -161,8 +153,7 @@ func TestRestore_NodeJoinsAndLeaves(t *testing.T) {
 // The API server's times have whole seconds: a node of the second of the restore may have joined after it.
 func TestRestore_NodeJoinsInTheSameSecond(t *testing.T) {
 	for age, want := range map[time.Duration]bool{0: true, time.Second: false} {
-		p := newProcess(t, atOnce)
-		p.RestoreStore = &memoryStore{}
+		p := storing(t)
 		p.pass(0, leakOn(0), revision(100))
 		joined := Node("spot", func(n *corev1.Node) { n.CreationTimestamp = metav1.NewTime(Now.Add(time.Minute - age)) })
 		p.pass(time.Minute, leakOn(0), joined, revision(90))
@@ -177,15 +168,14 @@ func TestRestore_NodeJoinsInTheSameSecond(t *testing.T) {
 // A Node that neither the last pass before the restore nor the one that detects it has had has joined since. Machines
 // that join and leave between two passes hold nothing.
 func TestRestore_NodesJoinInTurn(t *testing.T) {
-	p := newProcess(t, atOnce)
-	p.RestoreStore = &memoryStore{}
+	p := storing(t)
 	p.pass(0, leakOn(0), revision(100))
 	p.passOnce(time.Minute, leakOn(0), revision(90))
 	for i := range 4 {
 		at := time.Duration(2+25*i) * time.Minute
 		p.pass(at, leakOn(2*time.Minute), Node(fmt.Sprint("spot-", i)), revision(uint64(200+10*i)))
-		p.WantReleased(fmt.Sprint("machine ", i, " is gone again"), p.pass(at+5*time.Minute, leakOn(2*time.Minute),
-			revision(uint64(201+10*i))))
+		p.releases(fmt.Sprint("machine ", i, " is gone again"), at+5*time.Minute, leakOn(2*time.Minute),
+			revision(uint64(201+10*i)))
 	}
 }
 
@@ -216,22 +206,15 @@ func TestRestore_UnreadReport(t *testing.T) {
 			}
 		}
 	}
-	p := newProcess(t, atOnce)
-	p.RestoreStore = &memoryStore{}
-	p.pass(0, leakBeside("worker-2", 0), revision(100))
-	p.pass(minute, leakBeside("worker-2", 0), revision(90))
-	made := p.pass(2*minute, leakBeside("worker-2", 2*minute), unread, revision(91))
-	p.WantRefused("it cannot be read", plan.EtcdRestored, made)
-	if text := made.Refused[0].Detail; !strings.Contains(text, "worker-2 (its report cannot be read)") {
-		t.Errorf("it says %q", text)
-	}
+	p := storing(t)
+	p.seesRestore(leakBeside("worker-2", 0))
+	made := p.waits("it cannot be read", 2*minute, leakBeside("worker-2", 2*minute), unread, revision(91))
+	wantDetail(t, made, "worker-2 (its report cannot be read)")
 	p = p.restarted()
-	made = p.pass(hour, leakBeside("worker-2", hour), unread, revision(92))
-	p.WantRefused("in the process after it", plan.EtcdRestored, made)
+	made = p.waits("in the process after it", hour, leakBeside("worker-2", hour), unread, revision(92))
 	kept := *p.RestoreStore.(*memoryStore)
 	acknowledging := p.restarted()
-	acknowledging.WantReleased("acknowledged", acknowledging.pass(2*hour, leakBeside("worker-2", 2*hour), unread,
-		p.acknowledged(), revision(93)))
+	acknowledging.releases("acknowledged", 2*hour, leakBeside("worker-2", 2*hour), unread, p.acknowledged(), revision(93))
 	p.RestoreStore = &kept
-	p.WantReleased("it can be read again", p.pass(2*hour, leakBeside("worker-2", 2*hour), revision(93)))
+	p.releases("it can be read again", 2*hour, leakBeside("worker-2", 2*hour), revision(93))
 }

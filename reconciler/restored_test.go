@@ -34,6 +34,12 @@ func restoreReported(node string, after, write time.Duration) Part {
 	return written(node, write, func(r *podstate.Report) { r.RestoreNonce = after.String() })
 }
 
+// leakReported is leakOn whose agent noted a restore.
+func leakReported(after, write time.Duration) Part {
+	return All(UsualPool, Node("worker-1"), restoreReported("worker-1", after, write),
+		func(o *Observed) { Gone("box-1", UsualUID)(o.Reports.Or(nil)[0]) })
+}
+
 func writtenBefore(r *podstate.Report) {
 	r.WrittenAt = Now.Add(-hour)
 	RenewedAt(r.WrittenAt)(r)
@@ -83,52 +89,42 @@ func TestRestore_MissingNode(t *testing.T) {
 		"its object was deleted before the backup": {stale, hour + minute},
 	} {
 		t.Run(says, func(t *testing.T) {
-			p := newProcess(t, atOnce)
-			p.RestoreStore = &memoryStore{}
-			p.pass(0, leakOn(0), c.there, revision(100))
-			p.WantRefused("the pass that detected it", plan.EtcdRestored, p.pass(minute, leakOn(0), c.there, revision(90)))
-			p.WantRefused("the next pass", plan.EtcdRestored, p.pass(90*time.Second, leakOn(0), c.there, revision(90)))
-			p.WantRefused("its object is gone", plan.EtcdRestored, p.pass(2*minute, leakOn(2*minute), stale, revision(91)))
-			p.WantRefused("a second less than an hour later", plan.EtcdRestored,
-				p.pass(c.until-time.Second, leakOn(2*minute), stale,
-					revision(92)))
+			p := storing(t)
+			p.WantRefused("the pass that detected it", plan.EtcdRestored, p.seesRestore(leakOn(0), c.there))
+			p.waits("the next pass", 90*time.Second, leakOn(0), c.there, revision(90))
+			p.waits("its object is gone", 2*minute, leakOn(2*minute), stale, revision(91))
+			p.waits("a second less than an hour later", c.until-time.Second, leakOn(2*minute), stale, revision(92))
 			p = p.restarted()
-			p.WantReleased("an hour later, in another process", p.pass(c.until, leakOn(2*minute), stale, revision(93)))
+			p.releases("an hour later, in another process", c.until, leakOn(2*minute), stale, revision(93))
 		})
 	}
 	t.Run("it exists again within the hour", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.pass(0, leakOn(0), stale, revision(100))
-		p.pass(minute, leakOn(0), stale, revision(90))
+		p.seesRestore(leakOn(0), stale)
 		p.pass(2*minute, leakOn(2*minute), stale, revision(91))
-		p.WantRefused("there", plan.EtcdRestored, p.pass(30*minute, leakOn(2*minute), stale, Node("worker-2"), revision(92)))
-		p.WantRefused("gone again", plan.EtcdRestored, p.pass(70*minute, leakOn(2*minute), stale, revision(93)))
+		p.waits("there", 30*minute, leakOn(2*minute), stale, Node("worker-2"), revision(92))
+		p.waits("gone again", 70*minute, leakOn(2*minute), stale, revision(93))
 	})
 	t.Run("by the watches alone it is not settled", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		watched := func(o *Observed) { o.Watched = true }
-		p.pass(0, leakOn(0), stale, revision(100))
-		p.pass(minute, leakOn(0), stale, revision(90))
+		p.seesRestore(leakOn(0), stale)
 		p.pass(2*minute, leakOn(2*minute), stale)
-		p.WantReleased("until the second check", p.pass(2*hour, leakOn(2*minute), stale, watched))
-		p.WantRefused("a quorum read has it", plan.EtcdRestored,
-			p.pass(2*hour+minute, leakOn(2*minute), stale, Node("worker-2"),
-				revision(91)))
+		p.releases("until the second check", 2*hour, leakOn(2*minute), stale, watched)
+		p.waits("a quorum read has it", 2*hour+minute, leakOn(2*minute), stale, Node("worker-2"), revision(91))
 	})
 	t.Run("if Nodes are forbidden it must report", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		bare := func(write time.Duration) Part {
 			return All(UsualPool, written("worker-1", write, Gone("box-1", UsualUID)), stale, NodesUnknown)
 		}
-		p.pass(0, bare(0), revision(100))
-		p.pass(minute, bare(0), revision(90))
+		p.seesRestore(bare(0))
 		p.pass(2*minute, bare(2*minute), revision(91))
-		p.WantRefused("a day later", plan.EtcdRestored, p.pass(day, bare(2*minute), revision(92)))
+		p.waits("a day later", day, bare(2*minute), revision(92))
 	})
 	t.Run("and a pass is made when the hour has passed", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.pass(0, leakOn(0), stale, revision(100))
-		p.pass(minute, leakOn(0), stale, revision(90))
+		p.seesRestore(leakOn(0), stale)
 		p.pass(2*minute, leakOn(2*minute), stale, revision(91))
 		if due := p.Process.Known.NextTimeout(Now.Add(3 * minute)); !due.Equal(Now.Add(hour + minute)) {
 			t.Errorf("due at %s", due)
@@ -140,48 +136,41 @@ func TestRestore_MissingNode(t *testing.T) {
 func TestRestore_StaysSettled(t *testing.T) {
 	leakOn := func(after time.Duration) Part { return leakBeside("silent", after) }
 	settled := func(p *process) {
-		p.pass(0, leakOn(0), revision(100))
-		p.WantRefused("the pass that detected it", plan.EtcdRestored, p.pass(minute, leakOn(0), revision(90)))
-		p.WantReleased("written since", p.pass(2*minute, leakOn(2*minute), revision(91)))
+		p.WantRefused("the pass that detected it", plan.EtcdRestored, p.seesRestore(leakOn(0)))
+		p.releases("written since", 2*minute, leakOn(2*minute), revision(91))
 	}
 	newNode := Node("autoscaled")
 	t.Run("when a node joins that has not yet reported", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		settled(p)
-		p.WantReleased("90 days later", p.pass(90*day, leakOn(2*minute), newNode, revision(1000)))
+		p.releases("90 days later", 90*day, leakOn(2*minute), newNode, revision(1000))
 	})
 	t.Run("in the process after it", func(t *testing.T) {
-		p := newProcess(t, atOnce)
-		p.RestoreStore = &memoryStore{}
+		p := storing(t)
 		settled(p)
-		reported := restoreReported("worker-1", minute, 2*minute)
-		next := All(UsualPool, Node("worker-1"), reported,
-			func(o *Observed) { Gone("box-1", UsualUID)(o.Reports.Or(nil)[0]) }, Node("silent"), written("silent", 2*minute))
+		next := All(leakReported(minute, 2*minute), Node("silent"), written("silent", 2*minute))
 		p.pass(3*minute, next, revision(91))
-		p.WantReleased("noted and answered", p.pass(4*minute, next, revision(91)))
-		p.WantReleased("with what was kept", p.restarted().pass(10*minute, next, newNode, revision(92)))
+		p.releases("noted and answered", 4*minute, next, revision(91))
+		p.restarted().releases("with what was kept", 10*minute, next, newNode, revision(92))
 		forgetful := p.restarted()
 		forgetful.RestoreStore = nil
-		p.WantRefused("without it", plan.EtcdRestored, forgetful.pass(10*minute, next, newNode, revision(92)))
+		forgetful.waits("without it", 10*minute, next, newNode, revision(92))
 	})
 	t.Run("unless there is another", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		settled(p)
-		p.WantRefused("detected by a pass", plan.EtcdRestored, p.pass(3*minute, leakOn(2*minute), revision(80)))
-		p.WantRefused("and the next pass", plan.EtcdRestored, p.pass(4*minute, leakOn(2*minute), revision(81)))
-		p.WantReleased("written since", p.pass(5*minute, leakOn(4*minute), revision(82)))
-		p.WantRefused("reported by an agent", plan.EtcdRestored, p.pass(hour, leakOn(4*minute), Node("worker-2"),
-			restoreReported("worker-2", 50*minute, 51*minute), revision(83)))
-		p.WantReleased("written since", p.pass(hour+minute, leakOn(hour+minute/2), Node("worker-2"),
-			restoreReported("worker-2", 50*minute, 51*minute), revision(84)))
+		p.waits("detected by a pass", 3*minute, leakOn(2*minute), revision(80))
+		p.waits("and the next pass", 4*minute, leakOn(2*minute), revision(81))
+		p.releases("written since", 5*minute, leakOn(4*minute), revision(82))
+		p.waits("reported by an agent", hour, leakOn(4*minute), Node("worker-2"),
+			restoreReported("worker-2", 50*minute, 51*minute), revision(83))
+		p.releases("written since", hour+minute, leakOn(hour+minute/2), Node("worker-2"),
+			restoreReported("worker-2", 50*minute, 51*minute), revision(84))
 	})
 	t.Run("not before it is", func(t *testing.T) {
-		p := newProcess(t, atOnce)
-		p.RestoreStore = &memoryStore{}
-		p.pass(0, leakOn(0), revision(100))
-		p.pass(minute, leakOn(0), revision(90))
-		p.WantRefused("the process after the one that saw it", plan.EtcdRestored, p.restarted().pass(hour, leakOn(0),
-			revision(500)))
+		p := storing(t)
+		p.seesRestore(leakOn(0))
+		p.restarted().waits("the process after the one that saw it", hour, leakOn(0), revision(500))
 	})
 }
 
@@ -190,99 +179,83 @@ func TestRestore_StaysSettled(t *testing.T) {
 func TestRestore_LostNode(t *testing.T) {
 	newer := All(Node("worker-9"), written("worker-9", 0))
 	lost := func(t *testing.T) *process {
-		p := newProcess(t, atOnce)
-		p.RestoreStore = &memoryStore{}
+		p := storing(t)
 		p.pass(0, leakOn(0), newer, revision(100))
-		p.WantRefused("the pass that detected it", plan.EtcdRestored, p.pass(minute, leakOn(0), revision(90)))
+		p.waits("the pass that detected it", minute, leakOn(0), revision(90))
 		return p
 	}
 	t.Run("for as long as that takes, and it is named", func(t *testing.T) {
 		p := lost(t)
-		made := p.pass(3*day, leakOn(2*minute), revision(91))
-		p.WantRefused("days later", plan.EtcdRestored, made)
-		if text := made.Refused[0].Detail; !strings.Contains(text, "worker-9") ||
-			!strings.Contains(text, Now.Add(minute).Format(time.RFC3339)) {
-			t.Errorf("it says %q", text)
-		}
-		p.WantRefused("in the process after it", plan.EtcdRestored, p.restarted().pass(4*day, leakOn(2*minute), revision(92)))
+		made := p.waits("days later", 3*day, leakOn(2*minute), revision(91))
+		wantDetail(t, made, "worker-9", Now.Add(minute).Format(time.RFC3339))
+		p.restarted().waits("in the process after it", 4*day, leakOn(2*minute), revision(92))
 	})
 	t.Run("until it reports", func(t *testing.T) {
 		p := lost(t)
-		p.WantRefused("its object alone", plan.EtcdRestored,
-			p.pass(2*minute, leakOn(2*minute), Node("worker-9"), revision(91)))
-		p.WantReleased("its report", p.pass(3*minute, leakOn(2*minute), Node("worker-9"), written("worker-9", 3*minute),
-			revision(92)))
+		p.waits("its object alone", 2*minute, leakOn(2*minute), Node("worker-9"), revision(91))
+		p.releases("its report", 3*minute, leakOn(2*minute), Node("worker-9"), written("worker-9", 3*minute), revision(92))
 	})
 	t.Run("also where it has lost the labels by which agents are known", func(t *testing.T) {
 		p := lost(t)
-		p.WantRefused("its object alone", plan.EtcdRestored,
-			p.pass(2*minute, leakOn(2*minute), Node("worker-9", WithoutAgent),
-				revision(91)))
-		p.WantRefused("and later", plan.EtcdRestored, p.pass(2*hour, leakOn(2*minute), Node("worker-9", WithoutAgent),
-			revision(92)))
+		p.waits("its object alone", 2*minute, leakOn(2*minute), Node("worker-9", WithoutAgent), revision(91))
+		p.waits("and later", 2*hour, leakOn(2*minute), Node("worker-9", WithoutAgent), revision(92))
 	})
 	t.Run("until it is proven dead", func(t *testing.T) {
 		p := lost(t)
 		dead := Node("worker-9", NotReadyFor(hour), OutOfService)
-		p.WantRefused("back, and not Ready", plan.EtcdRestored, p.pass(2*minute, leakOn(2*minute),
-			Node("worker-9", NotReadyFor(hour)), revision(91)))
-		p.WantReleased("dead", p.pass(3*minute, leakOn(2*minute), dead, revision(92)))
+		p.waits("back, and not Ready", 2*minute, leakOn(2*minute), Node("worker-9", NotReadyFor(hour)), revision(91))
+		p.releases("dead", 3*minute, leakOn(2*minute), dead, revision(92))
 	})
 	t.Run("until it came back and was deleted", func(t *testing.T) {
 		p := lost(t)
-		p.WantRefused("its object alone", plan.EtcdRestored,
-			p.pass(2*minute, leakOn(2*minute), Node("worker-9"), revision(91)))
-		p.WantRefused("deleted", plan.EtcdRestored, p.pass(3*minute, leakOn(2*minute), revision(92)))
-		p.WantRefused("within the hour", plan.EtcdRestored, p.pass(3*minute+hour-time.Second, leakOn(2*minute), revision(93)))
-		p.WantReleased("an hour later", p.pass(3*minute+hour, leakOn(2*minute), revision(94)))
+		p.waits("its object alone", 2*minute, leakOn(2*minute), Node("worker-9"), revision(91))
+		p.waits("deleted", 3*minute, leakOn(2*minute), revision(92))
+		p.waits("within the hour", 3*minute+hour-time.Second, leakOn(2*minute), revision(93))
+		p.releases("an hour later", 3*minute+hour, leakOn(2*minute), revision(94))
 	})
 	t.Run("until an operator acknowledges the restore", func(t *testing.T) {
 		p := lost(t)
-		p.WantRefused("of an earlier restore", plan.EtcdRestored, p.pass(2*minute, leakOn(2*minute),
-			acknowledged("another"), revision(91)))
-		p.WantRefused("of all that are to come", plan.EtcdRestored, p.pass(3*minute, leakOn(2*minute), acknowledged("*"),
-			revision(92)))
-		p.WantReleased("of this one", p.pass(4*minute, leakOn(2*minute), p.acknowledged(), revision(93)))
-		p.WantReleased("which is remembered", p.restarted().pass(5*minute, leakOn(2*minute), revision(94)))
+		p.waits("of an earlier restore", 2*minute, leakOn(2*minute), acknowledged("another"), revision(91))
+		p.waits("of all that are to come", 3*minute, leakOn(2*minute), acknowledged("*"), revision(92))
+		p.releases("of this one", 4*minute, leakOn(2*minute), p.acknowledged(), revision(93))
+		p.restarted().releases("which is remembered", 5*minute, leakOn(2*minute), revision(94))
 	})
 	t.Run("also where the backup has a report of one before it by its name", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.pass(0, leakOn(0), newer, revision(100))
 		older := StaleReport("worker-9", writtenBefore)
-		p.WantRefused("the pass that detected it", plan.EtcdRestored, p.pass(minute, leakOn(0), older, revision(90)))
-		p.WantRefused("the next pass", plan.EtcdRestored, p.pass(2*minute, leakOn(2*minute), older, revision(91)))
-		p.WantRefused("a day later", plan.EtcdRestored, p.pass(day, leakOn(2*minute), older, revision(92)))
+		p.waits("the pass that detected it", minute, leakOn(0), older, revision(90))
+		p.waits("the next pass", 2*minute, leakOn(2*minute), older, revision(91))
+		p.waits("a day later", day, leakOn(2*minute), older, revision(92))
 	})
 	t.Run("also where an agent was the first to report it", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.pass(0, leakOn(0), newer)
 		// Its revision is beyond the old one, as with --bump-revision: a pass does not detect the restore.
-		reported := All(UsualPool, Node("worker-1"), restoreReported("worker-1", minute, 2*minute),
-			func(o *Observed) { Gone("box-1", UsualUID)(o.Reports.Or(nil)[0]) })
+		reported := leakReported(minute, 2*minute)
 		p.pass(90*time.Second, leakOn(0))
-		p.WantRefused("reported when it was already missing", plan.EtcdRestored, p.pass(3*minute, reported))
-		p.WantReleased("its report", p.pass(4*minute, reported, newerSince))
+		p.waits("reported when it was already missing", 3*minute, reported)
+		p.releases("its report", 4*minute, reported, newerSince)
 	})
 	t.Run("also by a replica that watched before and makes its first pass", func(t *testing.T) {
 		missed := func(after time.Duration) Part {
 			return func(o *Observed) { o.MissingReports = map[string]time.Time{"worker-9": Now.Add(after)} }
 		}
-		reported := All(UsualPool, Node("worker-1"), restoreReported("worker-1", minute, 2*minute),
-			func(o *Observed) { Gone("box-1", UsualUID)(o.Reports.Or(nil)[0]) })
+		reported := leakReported(minute, 2*minute)
 		p := newProcess(t, atOnce)
-		p.WantRefused("reported by an agent", plan.EtcdRestored, p.pass(3*minute, reported, missed(2*minute)))
-		p.WantRefused("and later", plan.EtcdRestored, p.pass(hour, reported))
+		p.waits("reported by an agent", 3*minute, reported, missed(2*minute))
+		p.waits("and later", hour, reported)
 		p = newProcess(t, atOnce)
-		p.WantRefused("seen by itself", plan.EtcdRestored, p.pass(3*minute, leakOn(0), missed(2*minute),
-			func(o *Observed) { o.Restored = "its watches say so" }))
-		p.WantRefused("and later", plan.EtcdRestored, p.pass(hour, leakOn(4*minute)))
+		p.waits("seen by itself", 3*minute, leakOn(0), missed(2*minute),
+			func(o *Observed) { o.Restored = "its watches say so" })
+		p.waits("and later", hour, leakOn(4*minute))
 		p = newProcess(t, atOnce)
-		p.WantRefused("missed minutes before", plan.EtcdRestored, p.pass(3*minute, reported, missed(0)))
-		p.WantRefused("and later", plan.EtcdRestored, p.pass(hour, reported))
+		p.waits("missed minutes before", 3*minute, reported, missed(0))
+		p.waits("and later", hour, reported)
 		p = newProcess(t, atOnce)
 		p.pass(2*minute, leakOn(0))
-		p.WantRefused("deleted before the restore", plan.EtcdRestored, p.pass(3*minute, reported, missed(2*minute)))
-		p.WantReleased("which only worker-1 has to report", p.pass(4*minute, reported))
+		p.waits("deleted before the restore", 3*minute, reported, missed(2*minute))
+		p.releases("which only worker-1 has to report", 4*minute, reported)
 		p = newProcess(t, atOnce)
 		if made := p.pass(3*minute, UsualPool, Node("worker-1"), missed(2*minute)); len(made.Release)+len(made.Refused) > 0 {
 			t.Errorf("there were reports, and without them it is judged stale: releases %d, refuses %s", len(made.Release),
@@ -294,17 +267,16 @@ func TestRestore_LostNode(t *testing.T) {
 		p.pass(-minute, leakOn(0), StaleReport("worker-9", writtenBefore), revision(99))
 		p.pass(0, leakOn(0), StaleReport("worker-9", writtenBefore), revision(100))
 		p.pass(minute, leakOn(0), revision(90))
-		p.WantReleased("written since", p.pass(2*minute, leakOn(2*minute), revision(91)))
+		p.releases("written since", 2*minute, leakOn(2*minute), revision(91))
 	})
 	t.Run("not if it was deleted long before an agent reported the restore", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.pass(0, leakOn(0), newer)
 		p.pass(minute, leakOn(0))
-		reported := All(UsualPool, Node("worker-1"), restoreReported("worker-1", 12*minute, 12*minute),
-			func(o *Observed) { Gone("box-1", UsualUID)(o.Reports.Or(nil)[0]) })
+		reported := leakReported(12*minute, 12*minute)
 		p.pass(11*minute+time.Second, leakOn(0))
 		p.pass(12*minute, reported)
-		p.WantReleased("its object was deleted before", p.pass(13*minute, reported))
+		p.releases("its object was deleted before", 13*minute, reported)
 	})
 }
 
@@ -315,58 +287,50 @@ func TestRestore_OneAgentReports(t *testing.T) {
 	with := func(liar Part) Part { return All(leakOn(0), Node("worker-2"), liar) }
 	t.Run("and its node is named", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		made := p.pass(2*minute, with(restoreReported("worker-2", minute, 2*minute)))
-		p.WantRefused("reported", plan.EtcdRestored, made)
-		if text := made.Refused[0].Detail; !strings.Contains(text, "reported by the agent on node worker-2") ||
-			!strings.Contains(text, "until these nodes report: worker-1") {
-			t.Errorf("it says %q", text)
-		}
+		made := p.waits("reported", 2*minute, with(restoreReported("worker-2", minute, 2*minute)))
+		wantDetail(t, made, "reported by the agent on node worker-2", "until these nodes report: worker-1")
 	})
 	t.Run("whatever its text", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		future := func(write time.Duration) Part {
 			return written("worker-2", write, func(r *podstate.Report) { r.RestoreNonce = "2099-01-01T00:00:00Z" })
 		}
-		p.WantRefused("of the future", plan.EtcdRestored, p.pass(2*minute, with(future(minute))))
-		p.WantReleased("written since", p.pass(3*minute, leakOn(2*minute), Node("worker-2"), future(minute)))
-		p.WantReleased("and written again", p.pass(hour, leakOn(2*minute), Node("worker-2"), future(50*minute)))
+		p.waits("of the future", 2*minute, with(future(minute)))
+		p.releases("written since", 3*minute, leakOn(2*minute), Node("worker-2"), future(minute))
+		p.releases("and written again", hour, leakOn(2*minute), Node("worker-2"), future(50*minute))
 	})
 	t.Run("again and again, at most three times in ten minutes", func(t *testing.T) {
-		p := newProcess(t, atOnce)
-		p.RestoreStore = &memoryStore{}
+		p := storing(t)
 		noted := func(i int, after time.Duration) Part { // the agent's ith nonce
 			return All(leakOn(after), Node("worker-2"), restoreReported("worker-2", time.Duration(i)*minute, after))
 		}
-		p.WantReleased("before", p.pass(0, leakOn(0), Node("worker-2"), written("worker-2", 0)))
+		p.releases("before", 0, leakOn(0), Node("worker-2"), written("worker-2", 0))
 		for i := 1; i <= 3; i++ {
 			after := time.Duration(2*i) * minute
-			p.WantRefused(fmt.Sprint("nonce ", i), plan.EtcdRestored, p.pass(after, noted(i, after)))
+			p.waits(fmt.Sprint("nonce ", i), after, noted(i, after))
 			if id := p.Process.Known.ID(); !strings.HasSuffix(id, fmt.Sprint("-", i)) || p.Process.Known.IsAgain() != (i > 1) {
 				t.Errorf("nonce %d: ID %s, again %v", i, id, p.Process.Known.IsAgain())
 			}
-			p.WantReleased(fmt.Sprint("nonce ", i, " is answered"), p.pass(after+minute, noted(i, after+minute)))
+			p.releases(fmt.Sprint("nonce ", i, " is answered"), after+minute, noted(i, after+minute))
 		}
-		made := p.pass(8*minute, noted(4, 8*minute))
-		p.WantRefused("the fourth", plan.EtcdRestored, made)
-		if text := made.Refused[0].Detail; !strings.HasSuffix(p.Process.Known.ID(), "-3") ||
-			!strings.Contains(text, "worker-2 has noted restores of etcd again and again") ||
-			!strings.Contains(text, "10:12:00Z") {
-			t.Errorf("ID %s, %q", p.Process.Known.ID(), text)
+		made := p.waits("the fourth", 8*minute, noted(4, 8*minute))
+		wantDetail(t, made, "worker-2 has noted restores of etcd again and again", "10:12:00Z")
+		if id := p.Process.Known.ID(); !strings.HasSuffix(id, "-3") {
+			t.Errorf("ID %s", id)
 		}
-		p.WantRefused("ten minutes after the first", plan.EtcdRestored, p.pass(12*minute, noted(4, 12*minute)))
-		p.WantReleased("it is answered, too", p.pass(13*minute, noted(4, 13*minute)))
+		p.waits("ten minutes after the first", 12*minute, noted(4, 12*minute))
+		p.releases("it is answered, too", 13*minute, noted(4, 13*minute))
 	})
 	t.Run("beside a pass that detected it", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.pass(0, with(written("worker-2", 0)), revision(100))
-		p.pass(minute, with(written("worker-2", 0)), revision(90))
+		p.seesRestore(with(written("worker-2", 0)))
 		late := restoreReported("worker-2", 2*minute, 2*minute)
-		p.WantRefused("both have written since, and one has noted it", plan.EtcdRestored, p.pass(3*minute, leakOn(2*minute),
-			Node("worker-2"), late, revision(91)))
+		p.waits("both have written since, and one has noted it", 3*minute, leakOn(2*minute),
+			Node("worker-2"), late, revision(91))
 		if !p.Process.Known.IsAgain() {
 			t.Error("it had not reported before, so it may be the same restore")
 		}
-		p.WantReleased("both have written again", p.pass(4*minute, leakOn(2*minute), Node("worker-2"), late, revision(92)))
+		p.releases("both have written again", 4*minute, leakOn(2*minute), Node("worker-2"), late, revision(92))
 	})
 	t.Run("of the future, by a source that has no server's clock", func(t *testing.T) {
 		p := newProcess(t, atOnce)
@@ -380,8 +344,7 @@ func TestRestore_OneAgentReports(t *testing.T) {
 // A restore to before the CRD of reports loses all reports.
 func TestRestore_LostReports(t *testing.T) {
 	bare := All(UsualPool, Node("worker-1"))
-	p := newProcess(t, atOnce)
-	p.RestoreStore = &memoryStore{}
+	p := storing(t)
 	p.pass(0, leakOn(0), revision(100))
 	p.pass(minute, bare, revision(90))
 	if made := p.pass(2*minute, bare, revision(91)); len(made.Release)+len(made.Refused) > 0 {
@@ -394,7 +357,7 @@ func TestRestore_LostReports(t *testing.T) {
 		t.Errorf("a new process with the store releases %d", len(made.Release))
 	}
 	again := leakOn(3 * minute)
-	p.WantReleased("reported again", p.pass(3*minute, again, revision(93)))
+	p.releases("reported again", 3*minute, again, revision(93))
 }
 
 func TestRestore_State(t *testing.T) {
@@ -403,9 +366,7 @@ func TestRestore_State(t *testing.T) {
 	p.pass(minute, leakOn(0), Node("worker-2"), revision(90))
 	p.pass(2*minute, leakOn(2*minute), Node("worker-2"), revision(91))
 	j, err := p.Check(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if r := j.Restore; r == nil || r.Date() != Now.Add(minute).Format(time.RFC3339) ||
 		r.Why != "resourceVersion 90 after 100" || !slices.Equal(r.Awaiting, []string{"worker-2", "worker-9"}) {
 		t.Errorf("the restore is %+v", r)
@@ -425,8 +386,7 @@ func TestRestore_State(t *testing.T) {
 
 // A run that detects a restore makes another pass at once: by what that reads, the next run's reports are since.
 func TestRestore_RunReadsAgain(t *testing.T) {
-	p := newProcess(t, atOnce)
-	p.RestoreStore = &memoryStore{}
+	p := storing(t)
 	p.next = Observe(leakOn(0), func(o *Observed) { o.Restored = "its watches say so" })
 	p.next.Reports.Or(nil)[0].LeaseVersion = "100"
 	ended := make(chan error)
@@ -441,9 +401,7 @@ func TestRestore_RunReadsAgain(t *testing.T) {
 	p.next = Observe(leakOn(0))
 	p.next.Reports.Or(nil)[0].LeaseVersion = "101"
 	clock.Step(time.Second)
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	check(t, <-ended)
 	next := p.restarted()
 	next.WantReleased("in the next run", next.passOnce(minute, leakOn(minute)))
 }

@@ -19,37 +19,31 @@ func TestRestoreStore(t *testing.T) {
 		p := newProcess(t, atOnce)
 		s := &memoryStore{err: errors.New("the API server is unreachable")}
 		p.RestoreStore = s
-		p.WantRefused("at first", plan.EtcdRestored, p.pass(0, leakOn(0)))
+		p.waits("at first", 0, leakOn(0))
 		s.err = nil
-		p.WantReleased("then", p.pass(minute, leakOn(0)))
+		p.releases("then", minute, leakOn(0))
 	})
 	t.Run("is not what was written there", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.RestoreStore = &memoryStore{text: "{"}
-		made := p.pass(0, leakOn(0))
-		p.WantRefused("at first", plan.EtcdRestored, made)
-		if text := made.Refused[0].Detail; !strings.Contains(text, "remove it") {
-			t.Errorf("it says %q", text)
-		}
+		made := p.waits("at first", 0, leakOn(0))
+		wantDetail(t, made, "remove it")
 	})
 	t.Run("is forbidden: nothing is released", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		s := &memoryStore{text: fmt.Sprintf(`{"restored":%q,"why":"x","awaited":{"worker-9":true}}`,
 			Now.Add(-time.Minute).Format(time.RFC3339)), err: fmt.Errorf("%w: denied", apply.ErrForbidden)}
 		p.RestoreStore = s
-		made := p.pass(0, leakOn(0))
-		p.WantRefused("a right is missing", plan.EtcdRestored, made)
-		if text := made.Refused[0].Detail; !strings.Contains(text, "grant get, create and update on leases") {
-			t.Errorf("it says %q", text)
-		}
+		made := p.waits("a right is missing", 0, leakOn(0))
+		wantDetail(t, made, "grant get, create and update on leases")
 		accepting := newProcess(t, atOnce)
 		accepting.RestoreStore, accepting.WithoutRestoreStore = s, true
-		accepting.WantReleased("it is accepted that a right is missing", accepting.pass(0, leakOn(0)))
+		accepting.releases("it is accepted that a right is missing", 0, leakOn(0))
 		s.err = nil
-		p.WantRefused("it is given back, and worker-9 must report", plan.EtcdRestored, p.pass(minute, leakOn(0)))
+		p.waits("it is given back, and worker-9 must report", minute, leakOn(0))
 		s.text = ""
 		p = p.restarted()
-		p.WantReleased("no restore is known", p.pass(2*minute, leakOn(0)))
+		p.releases("no restore is known", 2*minute, leakOn(0))
 	})
 	t.Run("is written when it changes", func(t *testing.T) {
 		p := newProcess(t, atOnce)
@@ -74,8 +68,7 @@ func TestRestoreStore(t *testing.T) {
 		p := newProcess(t, plan.Options{DryRun: true})
 		s := &memoryStore{}
 		p.RestoreStore = s
-		p.pass(0, leakOn(0), revision(100))
-		p.pass(minute, leakOn(0), revision(90))
+		p.seesRestore(leakOn(0))
 		if s.text != "" {
 			t.Errorf("kept: %s", s.text)
 		}
@@ -84,33 +77,30 @@ func TestRestoreStore(t *testing.T) {
 		s := &memoryStore{}
 		one, two := newProcess(t, atOnce), newProcess(t, plan.Options{DryRun: true})
 		one.RestoreStore, two.RestoreStore = s, s
-		one.pass(0, leakOn(0), revision(100))
-		one.pass(minute, leakOn(0), revision(90))
-		two.WantRefused("the dry run", plan.EtcdRestored, two.pass(2*minute, leakBeside("silent", 0), revision(91)))
+		one.seesRestore(leakOn(0))
+		two.waits("the dry run", 2*minute, leakBeside("silent", 0), revision(91))
 	})
 	t.Run("by another process that has settled it", func(t *testing.T) {
 		s := &memoryStore{}
 		one, two := newProcess(t, atOnce), newProcess(t, atOnce)
 		one.RestoreStore, two.RestoreStore = s, s
-		one.pass(0, leakOn(0), revision(100))
-		one.pass(minute, leakOn(0), revision(90))
+		one.seesRestore(leakOn(0))
 		two.pass(2*minute, leakBeside("silent", 0), revision(91))
-		two.WantReleased("the other", two.pass(3*minute, leakBeside("silent", 0), two.acknowledged(), revision(92)))
+		two.releases("the other", 3*minute, leakBeside("silent", 0), two.acknowledged(), revision(92))
 		one.pass(4*minute, leakOn(0), Node("worker-2"), revision(93))
-		one.WantReleased("this one", one.pass(5*minute, leakOn(0), Node("worker-2"), revision(94)))
+		one.releases("this one", 5*minute, leakOn(0), Node("worker-2"), revision(94))
 	})
 	t.Run("by another process that has detected a restore while this one waited", func(t *testing.T) {
 		s := &memoryStore{}
 		one, two := newProcess(t, atOnce), newProcess(t, atOnce)
 		one.RestoreStore, two.RestoreStore = s, s
-		one.WantReleased("before it", one.pass(0, leakOn(0)))
-		two.pass(0, leakOn(0), revision(100))
-		two.pass(minute, leakOn(0), revision(90))
-		one.WantRefused("after it", plan.EtcdRestored, one.pass(minute+10*time.Second, leakOn(0)))
+		one.releases("before it", 0, leakOn(0))
+		two.seesRestore(leakOn(0))
+		one.waits("after it", minute+10*time.Second, leakOn(0))
 		s.err = errors.New("the API server is unreachable")
-		one.WantRefused("what is kept cannot be read", plan.EtcdRestored, one.pass(3*minute, leakOn(3*minute)))
+		one.waits("what is kept cannot be read", 3*minute, leakOn(3*minute))
 		s.err = nil
-		one.WantReleased("the node has written since", one.pass(4*minute, leakOn(4*minute)))
+		one.releases("the node has written since", 4*minute, leakOn(4*minute))
 	})
 }
 
@@ -131,10 +121,10 @@ func TestRestoreStore_ReadLate(t *testing.T) {
 			p := newProcess(t, atOnce)
 			s := &memoryStore{text: c.text, err: errors.New("etcdserver: request timed out")}
 			p.RestoreStore = s
-			p.WantRefused("the pass that detects it", plan.EtcdRestored, p.pass(3*minute, c.first))
+			p.waits("the pass that detects it", 3*minute, c.first)
 			s.err = nil
 			later := All(c.first, func(o *Observed) { o.Restored = "" })
-			p.WantRefused("a node has not written since", plan.EtcdRestored, p.pass(4*minute, later))
+			p.waits("a node has not written since", 4*minute, later)
 		})
 	}
 }
@@ -146,17 +136,16 @@ func TestRestoreStore_LostWhileAwaited(t *testing.T) {
 	s := &memoryStore{}
 	p.RestoreStore = s
 	silent := leakBeside("silent", 0)
-	p.pass(0, silent, revision(100))
-	p.WantRefused("the pass that detects it", plan.EtcdRestored, p.pass(minute, silent, revision(90)))
+	p.WantRefused("the pass that detects it", plan.EtcdRestored, p.seesRestore(silent))
 	s.err = fmt.Errorf("%w: denied", apply.ErrForbidden)
-	p.WantRefused("forbidden", plan.EtcdRestored, p.pass(2*minute, leakBeside("silent", 0), revision(91)))
+	p.waits("forbidden", 2*minute, leakBeside("silent", 0), revision(91))
 	s.err, s.text = nil, ""
-	p.WantRefused("deleted", plan.EtcdRestored, p.pass(3*minute, leakBeside("silent", 0), revision(92)))
+	p.waits("deleted", 3*minute, leakBeside("silent", 0), revision(92))
 	if !strings.Contains(s.text, "silent") {
 		t.Errorf("it was not written again: %q", s.text)
 	}
 	p = p.restarted()
-	p.WantRefused("in the next process", plan.EtcdRestored, p.pass(4*minute, leakBeside("silent", 0), revision(93)))
+	p.waits("in the next process", 4*minute, leakBeside("silent", 0), revision(93))
 }
 
 // The process that wrote the store may have started after the restore, and not know a node that the backup lacks.
@@ -177,15 +166,15 @@ func TestRestoreStore_KeepsLostNodes(t *testing.T) {
 			p := newProcess(t, atOnce)
 			s := &memoryStore{}
 			p.RestoreStore = s
-			p.WantReleased("before it", p.pass(0, both, revision(100)))
+			p.releases("before it", 0, both, revision(100))
 			p.pass(minute, both, c.shown)
 			s.text = c.text
 			reported := leakOn(3 * minute)
-			p.WantRefused("worker-2 is not there", plan.EtcdRestored, p.pass(3*minute, reported))
-			p.WantRefused("nor then", plan.EtcdRestored, p.pass(4*minute, reported))
+			p.waits("worker-2 is not there", 3*minute, reported)
+			p.waits("nor then", 4*minute, reported)
 			back := All(reported, Node("worker-2"), written("worker-2", 5*minute))
 			p.pass(5*minute, back)
-			p.WantReleased("it is back", p.pass(6*minute, back))
+			p.releases("it is back", 6*minute, back)
 		})
 	}
 }
@@ -223,9 +212,7 @@ func TestShareLost(t *testing.T) {
 			}
 			for after := 2 * minute; after <= 8*minute; after += minute {
 				if node := map[time.Duration]string{0: "worker-9", minute: "worker-8"}[after-c.when]; node != "" {
-					if err := shareLost(t.Context(), s, Now.Add(c.date), node); err != nil {
-						t.Fatal(err)
-					}
+					check(t, shareLost(t.Context(), s, Now.Add(c.date), node))
 				}
 				if after >= 7*minute { // another process leads each time
 					p = p.restarted()
@@ -241,24 +228,19 @@ func TestShareLost(t *testing.T) {
 		})
 	}
 	t.Run("it is settled, and only cache passes follow: the second check reads it", func(t *testing.T) {
-		p := newProcess(t, atOnce)
-		p.RestoreStore = &memoryStore{}
+		p := storing(t)
 		settled := All(leakOn(2*minute), restoreReported("worker-1", minute, 2*minute))
 		p.pass(minute, settled)
-		p.WantReleased("settled", p.pass(2*minute, settled))
-		p.WantReleased("without doubts", p.pass(2*minute+time.Second, settled))
+		p.releases("settled", 2*minute, settled)
+		p.releases("without doubts", 2*minute+time.Second, settled)
 		err := shareLost(t.Context(), p.RestoreStore, Now.Add(minute), "worker-9")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		watched := All(settled, func(o *Observed) { o.Watched = true })
-		p.WantReleased("before the second check", p.pass(3*minute, watched))
+		p.releases("before the second check", 3*minute, watched)
 		live := &liveFacts{r: p.Reconciler, first: p.next.Observation, known: p.Process.Known}
-		if err := live.Refresh(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check(t, live.Refresh(t.Context()))
 		p.Process.Known = live.known
-		p.WantRefused("since the second check", plan.EtcdRestored, p.pass(4*minute, watched))
+		p.waits("since the second check", 4*minute, watched)
 	})
 }
 
@@ -273,8 +255,8 @@ func TestRestore_ShownByAPassWithoutPods(t *testing.T) {
 		t.Fatal("the list of pods is believed")
 	}
 	p.PodsComplete = true
-	p.WantRefused("worker-9 must report", plan.EtcdRestored, p.pass(minute, leakOn(minute)))
-	p.WantRefused("worker-9 must still report", plan.EtcdRestored, p.pass(2*minute, leakOn(2*minute)))
+	p.waits("worker-9 must report", minute, leakOn(minute))
+	p.waits("worker-9 must still report", 2*minute, leakOn(2*minute))
 }
 
 // Nothing is released while a restore is not stored: another process would not know of it, and this one could not see
@@ -283,27 +265,20 @@ func TestRestoreStore_CannotBeWritten(t *testing.T) {
 	p := newProcess(t, atOnce)
 	s := &memoryStore{noWriting: true}
 	p.RestoreStore = s
-	p.pass(0, leakOn(0), revision(100))
-	p.pass(minute, leakOn(0), revision(90))
-	made := p.pass(2*minute, leakOn(2*minute), revision(91))
-	p.WantRefused("a report of since", plan.EtcdRestored, made)
-	if text := made.Refused[0].Detail; !strings.Contains(text, "cannot store the etcd restore state") {
-		t.Errorf("it says %q", text)
-	}
-	p.WantRefused("hours later", plan.EtcdRestored, p.pass(2*hour, leakOn(2*hour), revision(92)))
+	p.seesRestore(leakOn(0))
+	made := p.waits("a report of since", 2*minute, leakOn(2*minute), revision(91))
+	wantDetail(t, made, "cannot store the etcd restore state")
+	p.waits("hours later", 2*hour, leakOn(2*hour), revision(92))
 	s.noWriting = false
-	p.WantRefused("it is stored, and what was read before says nothing", plan.EtcdRestored, p.pass(4*hour, leakOn(4*hour),
-		revision(94)))
-	p.WantRefused("the first read since", plan.EtcdRestored, p.pass(5*hour, leakOn(5*hour), revision(95)))
-	p.WantReleased("it is stored, and the node has reported since", p.pass(6*hour, leakOn(6*hour), revision(96)))
+	p.waits("it is stored, and what was read before says nothing", 4*hour, leakOn(4*hour), revision(94))
+	p.waits("the first read since", 5*hour, leakOn(5*hour), revision(95))
+	p.releases("it is stored, and the node has reported since", 6*hour, leakOn(6*hour), revision(96))
 	s.noWriting = true
 	p.pass(7*hour, leakOn(7*hour), revision(80))
-	p.WantRefused("acknowledged", plan.EtcdRestored, p.pass(8*hour, leakOn(8*hour), p.acknowledged(), revision(81)))
+	p.waits("acknowledged", 8*hour, leakOn(8*hour), p.acknowledged(), revision(81))
 	accepting := newProcess(t, atOnce)
 	accepting.RestoreStore = &memoryStore{err: fmt.Errorf("%w: denied", apply.ErrForbidden)}
 	accepting.WithoutRestoreStore = true
-	accepting.pass(0, leakOn(0), revision(100))
-	accepting.pass(minute, leakOn(0), revision(90))
-	accepting.WantReleased("an operator accepts that it is forbidden", accepting.pass(2*minute, leakOn(2*minute),
-		revision(91)))
+	accepting.seesRestore(leakOn(0))
+	accepting.releases("an operator accepts that it is forbidden", 2*minute, leakOn(2*minute), revision(91))
 }

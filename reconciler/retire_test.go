@@ -29,9 +29,7 @@ func (s *simulator) retired(ctx context.Context, t *testing.T, r *reconciler.Rec
 ) {
 	t.Helper()
 	out, all, err := r.Retire(ctx, s.pools(names...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return out, all
 }
 
@@ -138,9 +136,7 @@ func TestRetire_Kept(t *testing.T) {
 			c.set(s)
 			before := s.stored()
 			_, all, err := r.Retire(t.Context(), asked)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if all[0].State != reconciler.PoolKept || !strings.Contains(all[0].Why(), c.says) {
 				t.Errorf("%s: %s", name, said(all))
 			}
@@ -221,33 +217,29 @@ func TestRetire_StepsAndFaults(t *testing.T) {
 			if f.ofWrite && !isWrite || f.ofHold && step != "hold" || step == "clear" && (f.err != nil || f.before != nil) {
 				continue
 			}
-			t.Run(step+" "+name, func(t *testing.T) {
-				bubble(t, func(t *testing.T, s *simulator) {
-					s.poolOf(bluePool, "10.0.0.0/16")
-					ctx, end := context.WithCancel(t.Context())
-					defer end()
-					r := s.retiring(t)
-					asked := s.pools(bluePool)
-					s.inject(step, f, end)
-					_, out, err := r.Retire(ctx, asked)
-					if err != nil {
-						t.Fatal(err)
-					}
-					is := "deleted"
-					if p := s.pool(bluePool); p != nil {
-						is = fmt.Sprintf("%d entries", len(s.entries(bluePool)))
-					}
-					lines = append(lines, fmt.Sprintf("%-10s  %-29s  %s, %s, %d holds", step, name, is, out[0].State, len(s.holds)))
-					if out[0].State == reconciler.PoolRetired && is != "deleted" && name != "recreated" {
-						t.Errorf("it is said to be retired, and has %s: %v", is, s.calls)
-					}
-					if strings.HasPrefix(name, "ADD") && s.entries(bluePool)["1"] == nil {
-						t.Errorf("the allocation of an ADD is lost: %v", s.calls)
-					}
-					if len(s.holds) > 15 {
-						t.Errorf("it took %d holds", len(s.holds))
-					}
-				})
+			inBubble(t, step+" "+name, func(t *testing.T, s *simulator) {
+				s.poolOf(bluePool, "10.0.0.0/16")
+				ctx, end := context.WithCancel(t.Context())
+				defer end()
+				r := s.retiring(t)
+				asked := s.pools(bluePool)
+				s.inject(step, f, end)
+				_, out, err := r.Retire(ctx, asked)
+				check(t, err)
+				is := "deleted"
+				if p := s.pool(bluePool); p != nil {
+					is = fmt.Sprintf("%d entries", len(s.entries(bluePool)))
+				}
+				lines = append(lines, fmt.Sprintf("%-10s  %-29s  %s, %s, %d holds", step, name, is, out[0].State, len(s.holds)))
+				if out[0].State == reconciler.PoolRetired && is != "deleted" && name != "recreated" {
+					t.Errorf("it is said to be retired, and has %s: %v", is, s.calls)
+				}
+				if strings.HasPrefix(name, "ADD") && s.entries(bluePool)["1"] == nil {
+					t.Errorf("the allocation of an ADD is lost: %v", s.calls)
+				}
+				if len(s.holds) > 15 {
+					t.Errorf("it took %d holds", len(s.holds))
+				}
 			})
 		}
 	}
@@ -259,9 +251,7 @@ func TestRetire_LateDelete(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.poolOf(bluePool, "10.0.0.0/16")
 		removal, err := ippool.NewRemoval(s.pools(bluePool)[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		s.fill(bluePool, "1", map[string]any{"id": "box-new", "podref": "default/new", "ifname": "net1"})
 		err = s.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(ctx context.Context, h apply.Session) error {
 			return h.DeletePool(ctx, removal)

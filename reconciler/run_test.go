@@ -26,8 +26,7 @@ func (s *simulator) at(happen map[int]func()) {
 func TestRun_WaitsForConfirmation(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.leaks(bluePool, 2)
-		r := s.reconciler(t)
-		r.Options.ConfirmAfter = 15 * time.Minute
+		r := s.confirming(t)
 		out, took := run(t, r)
 		same(t, "it took", took, 15*time.Minute)
 		same(t, "passes", len(s.made("observe")), 16)
@@ -49,8 +48,7 @@ func TestRun_SecondCheckContradicts(t *testing.T) {
 				s.noPod("gone-1")
 			}
 		}
-		r := s.reconciler(t)
-		r.Options.ConfirmAfter = 15 * time.Minute
+		r := s.confirming(t)
 		out, _ := run(t, r)
 		same(t, "released", len(out.Released), 2) // the other one
 		s.step = nil
@@ -67,8 +65,7 @@ func TestRun_TwoConfirmations(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.leaks(bluePool, 2)
 		s.at(map[int]func(){2: func() { s.pod("gone-2", "", 2) }, 3: func() { s.noPod("gone-2") }})
-		r := s.reconciler(t)
-		r.Options.ConfirmAfter = 15 * time.Minute
+		r := s.confirming(t)
 		out, took := run(t, r)
 		same(t, "it took", took, 18*time.Minute)
 		same(t, "released", len(out.Released), 4)
@@ -95,33 +92,29 @@ func TestRun_EndsUnderChurn(t *testing.T) {
 			s.api.Delete(fakeapi.At(fakeapi.Reservations, "kube-system", addressOf(1+n).String()))
 		}, time.Minute, 1, nil},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, s *simulator) {
-				s.aNetwork()
-				for n := range 200 {
-					web := fmt.Sprint("web-", n)
-					s.entry(bluePool, 1+n, "default/"+web, fmt.Sprint("box-", n), true)
-					s.pod(web, "u", 1+n)
-				}
-				time.Sleep(5 * time.Minute) // of younger pods nothing is missing
-				passes := 0
-				s.before("observe", func() { tt.appears(s, passes); passes++ })
-				r := s.reconciler(t)
-				r.Options.ConfirmAfter, r.Options.Repair = 15*time.Minute, true
-				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
-				defer cancel()
-				began := time.Now()
-				out, err := r.Run(ctx)
-				if err != nil {
-					t.Fatal(err)
-				}
-				same(t, "it took", time.Since(began), tt.took)
-				same(t, "released and repaired", len(out.Released)+len(out.Repaired), tt.done)
-				same(t, "refused", refusalCounts(out), tt.refused)
-				for _, x := range out.Refused {
-					same(t, "detail", x.Detail, "not confirmed when the run ended; run again")
-				}
-			})
+		inBubble(t, name, func(t *testing.T, s *simulator) {
+			s.aNetwork()
+			for n := range 200 {
+				web := fmt.Sprint("web-", n)
+				s.entry(bluePool, 1+n, "default/"+web, fmt.Sprint("box-", n), true)
+				s.pod(web, "u", 1+n)
+			}
+			time.Sleep(5 * time.Minute) // of younger pods nothing is missing
+			passes := 0
+			s.before("observe", func() { tt.appears(s, passes); passes++ })
+			r := s.reconciler(t)
+			r.Options.ConfirmAfter, r.Options.Repair = 15*time.Minute, true
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
+			defer cancel()
+			began := time.Now()
+			out, err := r.Run(ctx)
+			check(t, err)
+			same(t, "it took", time.Since(began), tt.took)
+			same(t, "released and repaired", len(out.Released)+len(out.Repaired), tt.done)
+			same(t, "refused", refusalCounts(out), tt.refused)
+			for _, x := range out.Refused {
+				same(t, "detail", x.Detail, "not confirmed when the run ended; run again")
+			}
 		})
 	}
 }

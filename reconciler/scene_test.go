@@ -41,6 +41,11 @@ func bubble(t *testing.T, f func(t *testing.T, s *simulator)) {
 	})
 }
 
+// inBubble is bubble in a test of its own.
+func inBubble(t *testing.T, says string, f func(t *testing.T, s *simulator)) {
+	t.Run(says, func(t *testing.T) { bubble(t, f) })
+}
+
 // leaks adds entries of deleted pods, with their reservations.
 func (s *simulator) leaks(pool string, n int) {
 	s.entry(pool, 1, "default/gone-1", "box-1", true)
@@ -56,14 +61,19 @@ func (s *simulator) leaks(pool string, n int) {
 	s.put(u)
 }
 
+// confirming is a reconciler that confirms what it releases for 15 minutes.
+func (s *simulator) confirming(t *testing.T) *reconciler.Reconciler {
+	r := s.reconciler(t)
+	r.Options.ConfirmAfter = 15 * time.Minute
+	return r
+}
+
 // run makes a pass and returns how long it took by the bubble's clock.
 func run(t *testing.T, r *reconciler.Reconciler) (*reconciler.Result, time.Duration) {
 	t.Helper()
 	began := time.Now()
 	out, err := r.Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return out, time.Since(began)
 }
 
@@ -71,9 +81,7 @@ func run(t *testing.T, r *reconciler.Reconciler) (*reconciler.Result, time.Durat
 func pass(t *testing.T, r *reconciler.Reconciler) *reconciler.Result {
 	t.Helper()
 	out, _, err := r.Pass(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return out
 }
 
@@ -141,8 +149,7 @@ func (s *simulator) pod(name, uid string, keys ...int) {
 	defer s.mu.Unlock()
 	zero := int64(0)
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(uid),
-		CreationTimestamp: metav1.Now()},
-		Spec:   corev1.PodSpec{NodeName: "worker-1", TerminationGracePeriodSeconds: &zero},
+		CreationTimestamp: metav1.Now()}, Spec: corev1.PodSpec{NodeName: "worker-1", TerminationGracePeriodSeconds: &zero},
 		Status: corev1.PodStatus{Phase: corev1.PodPending}}
 	if len(keys) > 0 {
 		var ips []string
@@ -257,8 +264,7 @@ func (s *simulator) alone(from, to int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := from; i <= to; i++ {
-		s.put(ippool.NewReservation("kube-system", "", addressOf(i), fmt.Sprint("default/lost-", i),
-			"net1").AsNew())
+		s.put(ippool.NewReservation("kube-system", "", addressOf(i), fmt.Sprint("default/lost-", i), "net1").AsNew())
 	}
 }
 
@@ -300,14 +306,10 @@ func golden(t *testing.T, file string, lines []string) {
 	t.Helper()
 	file, got := "testdata/"+file, strings.Join(lines, "\n")+"\n"
 	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(file, []byte(got), 0o644))
 	}
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	want := strings.Split(string(text), "\n")
 	for i, line := range lines {
 		if i >= len(want) || line != want[i] {
@@ -317,5 +319,13 @@ func golden(t *testing.T, file string, lines []string) {
 	}
 	if len(want) != len(lines)+1 {
 		t.Errorf("%s has %d lines, want %d", file, len(want)-1, len(lines))
+	}
+}
+
+// check ends the test with an error.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -200,8 +200,7 @@ func (s *simulator) Relist(ctx context.Context, before *facts.Observation) (*fac
 	return &o, done()
 }
 
-func (s *simulator) GetLive(ctx context.Context, before *facts.Observation, need facts.LiveKeys) (*facts.Live,
-	error) {
+func (s *simulator) GetLive(ctx context.Context, before *facts.Observation, need facts.LiveKeys) (*facts.Live, error) {
 	done, err := s.call(ctx, "fresh", fmt.Sprint(need.Pools))
 	if err != nil {
 		return nil, err
@@ -217,8 +216,7 @@ func (s *simulator) GetLive(ctx context.Context, before *facts.Observation, need
 	}
 	for _, n := range need.Pools {
 		at := slices.IndexFunc(before.Pools, func(p *ippool.Pool) bool {
-			return p.Namespace == n.Namespace &&
-				p.Name == n.Name
+			return p.Namespace == n.Namespace && p.Name == n.Name
 		})
 		switch u := s.pool(n.Name); {
 		case u == nil:

@@ -86,9 +86,7 @@ func TestRecover_WaitsForWhatItCannotRead(t *testing.T) {
 			r.Source, r.Options.Repair = &unread{s, c.what, c.lists}, true
 			began := time.Now()
 			out, err := r.Recover(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if isWritten := s.entries(bluePool)["1"] != nil; isWritten != c.isWritten || out.UnknownLack() != c.unknown {
 				t.Errorf("%d lists without %s: written %v, unknown %q", c.lists, c.what, isWritten, out.UnknownLack())
 			}

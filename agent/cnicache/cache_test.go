@@ -44,9 +44,7 @@ func TestCache_MissingMultusFolder(t *testing.T) {
 	if entries, err := c.Read(); err == nil {
 		t.Errorf("without results/: got %v and no error", entries)
 	}
-	if err := os.Mkdir(results, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(results, 0o700))
 	c.readEntry(two)
 	c.remove(c.folders.Multus)
 	if entries, err := c.Read(); err == nil {
@@ -87,18 +85,12 @@ func TestCache_ChangedFile(t *testing.T) {
 func replace(c *caches, path, old, text string) {
 	c.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		c.Fatal(err)
-	}
+	check(c, err)
 	info, err := os.Stat(path)
-	if err != nil {
-		c.Fatal(err)
-	}
+	check(c, err)
 	c.write(path+".new", strings.Replace(string(data), old, text, 1))
 	c.setTime(path+".new", info.ModTime())
-	if err := os.Rename(path+".new", path); err != nil {
-		c.Fatal(err)
-	}
+	check(c, os.Rename(path+".new", path))
 }
 
 // File times are coarse: a new file may change again with the same time.
@@ -247,8 +239,7 @@ func TestEntry_MayCarry(t *testing.T) {
 		"a range is unknown": {func(c *caches) {
 			c.multusFile(one, kindnet, conf("x",
 				`{"type":"whereabouts","network_name":"red"}`))
-		},
-			[]v1alpha1.Network{{NetworkName: "red"}}},
+		}, []v1alpha1.Network{{NetworkName: "red"}}},
 		// A tenant may write any length, but pools and reports have a limit.
 		"a network_name is longer than a pool's": {func(c *caches) {
 			c.multusFile(one, kindnet, wb, conf("x",

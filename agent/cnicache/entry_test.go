@@ -48,8 +48,7 @@ func TestEntry_HasNoWhereabouts(t *testing.T) {
 		"a runtime's own network": {func(c *caches) { c.runtime(one, "eth0", kindnet, eth0) }, true},
 		"two of them": {func(c *caches) {
 			c.runtime(one, "eth0", kindnet, eth0)
-			c.runtime(one, "net1", fixed,
-				net1)
+			c.runtime(one, "net1", fixed, net1)
 		}, true},
 		"the loopback alone, while others may come or have gone": {func(c *caches) {
 			c.runtime(one, "lo", `{"cniVersion":"1.0.0","name":"cni-loopback","type":"loopback"}`, eth0)
@@ -94,14 +93,12 @@ func TestEntry_HasNoWhereabouts(t *testing.T) {
 			tamper(c, c.runtime(one, "eth0", kindnet, eth0), `"cniVersion":"1.0.0"`, `"cniVersion":"9.0.0"`)
 		}, false},
 		"a plugin of any name": {func(c *caches) {
-			c.runtime(one, "eth0", strings.Replace(kindnet, "ptp", "terway", 1),
-				eth0)
+			c.runtime(one, "eth0", strings.Replace(kindnet, "ptp", "terway", 1), eth0)
 		}, true},
 		"an ipam plugin of any name": {func(c *caches) { c.runtime(one, "eth0", conf("x", `{"type":"ours"}`), eth0) }, true},
 		"a delegate of any name": {func(c *caches) {
 			pod(c)
-			c.multusFile(one, strings.Replace(kindnet, "ptp", "terway",
-				1))
+			c.multusFile(one, strings.Replace(kindnet, "ptp", "terway", 1))
 		}, true},
 		"a chain of plugins": {func(c *caches) {
 			c.runtime(one, "eth0", `{"cniVersion":"1.0.0","name":"x","plugins":[{"type":"bridge"},{"type":"tuning"}]}`, eth0)
@@ -148,8 +145,7 @@ func TestCache_UnreadableFile(t *testing.T) {
 		"of another container": func(c *caches, path string) error { tamper(c, path, one, two); return nil },
 		"of no container":      func(c *caches, path string) error { tamper(c, path, one, ""); return nil },
 		"of another kind": func(c *caches, path string) error {
-			tamper(c, path, "cniCacheV1",
-				"cniCacheV2")
+			tamper(c, path, "cniCacheV1", "cniCacheV2")
 			return nil
 		},
 	}
@@ -168,13 +164,9 @@ func TestCache_UnreadableFile(t *testing.T) {
 			c := newCaches(t)
 			path := c.runtime(one, "net1", wb, net1)
 			c.delegate(two, "net1", wb, net1)
-			if err := spoil(c, path); err != nil {
-				t.Fatal(err)
-			}
+			check(t, spoil(c, path))
 			info, err := os.Lstat(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			for range 2 { // the second time from memory
 				entries := c.read()
 				c.unreadable(path)

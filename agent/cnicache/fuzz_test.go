@@ -22,9 +22,8 @@ func (fileInfo) ModTime() time.Time { return time.Unix(1_700_000_000, 0) }
 // cached returns a result file with this config and result.
 func cached(config, result string) []byte {
 	text, _ := json.Marshal(map[string]any{"kind": cacheV1, "containerId": fuzzID, "config": []byte(config),
-		"ifName": "net1", "networkName": "wb", "netns": "/run/netns/a",
-		"cniArgs": [][2]string{{"K8S_POD_NAMESPACE", "default"}, {"K8S_POD_NAME", "web-0"}, {"K8S_POD_UID",
-			"u"}}, "result": json.RawMessage(result)})
+		"ifName": "net1", "networkName": "wb", "netns": "/run/netns/a", "cniArgs": [][2]string{{"K8S_POD_NAMESPACE",
+			"default"}, {"K8S_POD_NAME", "web-0"}, {"K8S_POD_UID", "u"}}, "result": json.RawMessage(result)})
 	return text
 }
 

@@ -44,9 +44,7 @@ type caches struct {
 func newCaches(t testing.TB) *caches {
 	cni := t.TempDir()
 	f := cnicache.Folders{Results: filepath.Join(cni, "results"), Multus: filepath.Join(cni, "multus")}
-	if err := os.MkdirAll(f.Results, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.MkdirAll(f.Results, 0o700))
 	return &caches{TB: t, cni: cni, folders: f, Cache: cnicache.New(f)}
 }
 
@@ -77,18 +75,14 @@ func (c *caches) add(cacheDir, id, ifName, config, result string, args ...[2]str
 	var name string
 	if strings.Contains(config, `"plugins"`) {
 		list, err := libcni.NetworkConfFromBytes([]byte(config))
-		if err != nil {
-			c.Fatal(err)
-		}
+		check(c, err)
 		name = list.Name
 		if _, err := cni.AddNetworkList(context.Background(), list, rt); err != nil {
 			c.Fatal(err)
 		}
 	} else {
 		conf, err := libcni.NetworkPluginConfFromBytes([]byte(config))
-		if err != nil {
-			c.Fatal(err)
-		}
+		check(c, err)
 		name = conf.Network.Name
 		if _, err := cni.AddNetwork(context.Background(), conf, rt); err != nil {
 			c.Fatal(err)
@@ -116,9 +110,7 @@ func (c *caches) multusFile(id string, configs ...string) string {
 	var delegates []string
 	for _, config := range configs {
 		var conf struct{ Name, Type string }
-		if err := json.Unmarshal([]byte(config), &conf); err != nil {
-			c.Fatal(err)
-		}
+		check(c, json.Unmarshal([]byte(config), &conf))
 		delegates = append(delegates, fmt.Sprintf(`{"Conf":{"cniVersion":"0.3.1","ipam":{},"name":%q,"type":%q},`+
 			`"ConfList":{},"CNINetworkConfigList":{"Name":"","CNIVersion":"","DisableCheck":false,"DisableGC":false,`+
 			`"LoadOnlyInlinedPlugins":false,"Plugins":null,"Bytes":null},"Name":"default/%s","IsFilterV4Gateway":false,`+
@@ -131,30 +123,22 @@ func (c *caches) multusFile(id string, configs ...string) string {
 // write creates a file from noon.
 func (c *caches) write(path, content string) string {
 	c.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		c.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		c.Fatal(err)
-	}
+	check(c, os.MkdirAll(filepath.Dir(path), 0o700))
+	check(c, os.WriteFile(path, []byte(content), 0o600))
 	c.setTime(path, noon)
 	return path
 }
 
 func (c *caches) setTime(path string, at time.Time) {
 	c.Helper()
-	if err := os.Chtimes(path, at, at); err != nil {
-		c.Fatal(err)
-	}
+	check(c, os.Chtimes(path, at, at))
 }
 
 // tamper replaces a text in a file, rewrite the config of an entry.
 func tamper(c *caches, path, old, text string) {
 	c.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		c.Fatal(err)
-	}
+	check(c, err)
 	if !strings.Contains(string(data), old) {
 		c.Fatalf("%s is not in %s", old, data)
 	}
@@ -164,13 +148,9 @@ func tamper(c *caches, path, old, text string) {
 func rewrite(c *caches, path, config string) {
 	c.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		c.Fatal(err)
-	}
+	check(c, err)
 	var info map[string]any
-	if err := json.Unmarshal(data, &info); err != nil {
-		c.Fatal(err)
-	}
+	check(c, json.Unmarshal(data, &info))
 	info["config"] = []byte(config)
 	if data, err = json.Marshal(info); err != nil {
 		c.Fatal(err)
@@ -190,17 +170,13 @@ func mkfifo(path string) error { return syscall.Mkfifo(path, 0o600) }
 
 func (c *caches) remove(path string) {
 	c.Helper()
-	if err := os.RemoveAll(path); err != nil {
-		c.Fatal(err)
-	}
+	check(c, os.RemoveAll(path))
 }
 
 func (c *caches) read() map[string]*cnicache.Entry {
 	c.Helper()
 	entries, err := c.Read()
-	if err != nil {
-		c.Fatal(err)
-	}
+	check(c, err)
 	return entries
 }
 
@@ -272,3 +248,11 @@ var (
 	net1   = result("10.0.0.5/24")
 	wbAddr = v1alpha1.Address{IP: "10.0.0.5", IfName: "net1", Network: "wb", Range: "10.0.0.0/24"}
 )
+
+// check ends the test with an error.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

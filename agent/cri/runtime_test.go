@@ -173,9 +173,8 @@ func TestDetail(t *testing.T) {
 		containerd cri.Detail
 		crio       cri.Detail
 	}{
-		{"a sandbox that runs", critest.Sandbox{NetNS: path},
-			cri.Detail{Network: cri.PodNetwork, NetworkClosed: &no, NetNS: path}, cri.Detail{Network: cri.PodNetwork,
-				NetNS: path}},
+		{"a sandbox that runs", critest.Sandbox{NetNS: path}, cri.Detail{Network: cri.PodNetwork, NetworkClosed: &no,
+			NetNS: path}, cri.Detail{Network: cri.PodNetwork, NetNS: path}},
 		{"one that is not ready and whose network is open", critest.Sandbox{NotReady: true, NetNS: path},
 			cri.Detail{Network: cri.PodNetwork, NetworkClosed: &no, NetNS: path}, cri.Detail{Network: cri.PodNetwork,
 				NetNS: path}},
@@ -185,8 +184,7 @@ func TestDetail(t *testing.T) {
 		{"one without a path", critest.Sandbox{},
 			cri.Detail{Network: cri.PodNetwork, NetworkClosed: &no}, cri.Detail{Network: cri.PodNetwork}},
 		{"one on the host network whose verbose status is an error", critest.Sandbox{HostNetwork: true,
-			HasBrokenStatus: true},
-			cri.Detail{Network: cri.HostNetwork}, cri.Detail{Network: cri.HostNetwork}},
+			HasBrokenStatus: true}, cri.Detail{Network: cri.HostNetwork}, cri.Detail{Network: cri.HostNetwork}},
 		{"one of which no status is answered", critest.Sandbox{HasBrokenStatus: true, HasNoStatus: true}, cri.Detail{},
 			cri.Detail{}},
 		{"one on the host network", critest.Sandbox{HostNetwork: true},

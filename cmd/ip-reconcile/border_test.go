@@ -23,27 +23,19 @@ func withHostile(t *testing.T, n int, text string) *string {
 	t.Helper()
 	dir := copySample(t)
 	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, file := range files {
 		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		documents := strings.Split(string(content), "\n---\n")
 		for i := range documents {
 			var object map[string]any
-			if err := yaml.Unmarshal([]byte(documents[i]), &object); err != nil {
-				t.Fatal(err)
-			}
+			check(t, yaml.Unmarshal([]byte(documents[i]), &object))
 			if !makeHostile(object, &n, text) {
 				continue
 			}
 			changed, err := json.Marshal(object)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			documents[i] = string(changed)
 			write(t, file, strings.Join(documents, "\n---\n"))
 			return &dir

@@ -43,9 +43,7 @@ func fakeOpener(t *testing.T) (home string, read func(name string) string) {
 	bin, home := t.TempDir(), t.TempDir()
 	script := "#!/bin/sh\necho \"$@\" > " + bin + "/arguments\nls -l \"$1\" | cut -c1-10 > " + bin + "/mode\n" +
 		"cat \"$1\" > " + bin + "/new && mv " + bin + "/new " + bin + "/content\n"
-	if err := os.WriteFile(filepath.Join(bin, "xdg-open"), []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(filepath.Join(bin, "xdg-open"), []byte(script), 0o755))
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	t.Setenv("DISPLAY", ":7")
 	t.Setenv("HOME", home)

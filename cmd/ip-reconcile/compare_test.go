@@ -31,9 +31,7 @@ func TestCompare_Golden(t *testing.T) {
 // The exit code is 0 only where nothing is in both and everything is known.
 func TestCompare_ExitCode(t *testing.T) {
 	east, err := os.ReadFile(twoClusters + "east/cluster.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	dir := t.TempDir()
 	other := func(name string, replace ...string) string {
 		path := filepath.Join(dir, name)

@@ -13,17 +13,13 @@ func TestCreate(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
 	text := func(w io.Writer) error { _, err := io.WriteString(w, "text"); return err }
-	if err := create(path("new"), text); err != nil {
-		t.Fatal(err)
-	}
+	check(t, create(path("new"), text))
 	if info, err := os.Stat(path("new")); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the file is %v (%v), want it readable for its owner alone", info, err)
 	}
 	write(t, path("kept"), "kept")
 	for _, target := range []string{"kept", "missing"} {
-		if err := os.Symlink(path(target), path("link-to-"+target)); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Symlink(path(target), path("link-to-"+target)))
 	}
 	for _, name := range []string{"kept", "link-to-kept", "link-to-missing"} {
 		if err := create(path(name), text); !errors.Is(err, os.ErrExist) || !strings.Contains(err.Error(), name) {

@@ -32,9 +32,7 @@ func TestPainter_VerdictsAndMarks(t *testing.T) {
 // A file has no width of its own, and no colours.
 func TestDisplay_OfAFile(t *testing.T) {
 	f, err := os.Create(t.TempDir() + "/out")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer f.Close()
 	for columns, want := range map[string]int{"": 0, "x": 0, "0": 0, "-1": 0, "20": 60, "60": 60, "132": 132} {
 		t.Setenv("COLUMNS", columns)

@@ -83,9 +83,7 @@ func TestErrors_OfTheAPIServer(t *testing.T) {
 	}
 	t.Run("no answer", func(t *testing.T) {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		t.Cleanup(func() { l.Close() })
 		refused(t, []string{"check", "--request-timeout", "100ms", "--kubeconfig",
 			kubeconfigOf(t, "https://"+l.Addr().String())}, []string{"is unreachable", l.Addr().String()})

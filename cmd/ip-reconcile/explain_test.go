@@ -27,9 +27,7 @@ func explained(t *testing.T, dir, what string, more ...string) (text string, d v
 		t.Fatalf("explain %s: %s", what, errs)
 	}
 	_, out, _ := run(t, append(args, "-o", "json")...)
-	if err := json.Unmarshal([]byte(out), &d); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal([]byte(out), &d))
 	return text, d
 }
 
@@ -52,9 +50,7 @@ func edit(t *testing.T, dir, file, from, to string) {
 	t.Helper()
 	path := filepath.Join(dir, file)
 	old, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if !strings.Contains(string(old), from) {
 		t.Fatalf("%s has no %q", file, from)
 	}
@@ -70,14 +66,10 @@ func confirm(t *testing.T, dir, reports string) {
 	t.Helper()
 	for _, document := range strings.Split(reports, "\n---\n") {
 		r := &v1alpha1.SandboxReport{}
-		if err := yaml.Unmarshal([]byte(document), r); err != nil {
-			t.Fatal(err)
-		}
+		check(t, yaml.Unmarshal([]byte(document), r))
 		path := filepath.Join(dir, "leases.yaml")
 		old, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		hash := regexp.MustCompile(`(name: ` + r.Name + `,.*report-hash: )[0-9a-f]+`)
 		write(t, path, hash.ReplaceAllString(string(old), "${1}"+podstate.Hash(r)))
 	}
@@ -130,9 +122,7 @@ func golden(t *testing.T, file, got string) {
 		write(t, path, got)
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if got != string(want) {
 		at := 0
 		for at < min(len(got), len(want)) && got[at] == want[at] {
@@ -182,9 +172,8 @@ func TestExplain_Gates(t *testing.T) {
 // The golden file has the explanations of things that exist and of things that do not.
 func TestExplain_Text(t *testing.T) {
 	all := ""
-	for _, ask := range []string{"10.0.0.20", "default/web-0", "pod/default/ghost", "default/moved",
-		"default/web-1", "node/worker-4", "node/worker-5",
-		"pool/10.0.0.0-24", "pool/kube-system/worker-1-10.1.0.0-26", "pool/broken",
+	for _, ask := range []string{"10.0.0.20", "default/web-0", "pod/default/ghost", "default/moved", "default/web-1",
+		"node/worker-4", "node/worker-5", "pool/10.0.0.0-24", "pool/kube-system/worker-1-10.1.0.0-26", "pool/broken",
 		"10.0.0.200", "default/nobody", "node/nowhere", "pool/nothing", "10.7.0.0/16"} {
 		code, text, errs := run(t, "explain", ask, "--snapshot", sample)
 		_, d := explained(t, sample, ask)
@@ -220,9 +209,7 @@ func subjects(t *testing.T) (all []string) {
 	t.Helper()
 	_, out, _ := run(t, "check", "--snapshot", sample, "--all", "-o", "json")
 	var d view.CheckReport
-	if err := json.Unmarshal([]byte(out), &d); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal([]byte(out), &d))
 	for _, a := range d.Allocations {
 		all = append(all, a.IP)
 		if a.PodRef != "" {
@@ -261,10 +248,9 @@ func TestExplain_CommandsNameTheClusterAndTheNamespace(t *testing.T) {
 		"--as-group", "a,b", "--as-group", "c", "--token", "secret")
 	cluster := " --as=alice --as-group=a,b --as-group=c --context=prod"
 	for _, a := range d.Advice {
-		if strings.HasPrefix(a.Command, "ip-reconcile ") && !strings.HasSuffix(a.Command,
-			cluster+" --reconciler-namespace=ops") ||
-			strings.HasPrefix(a.Command, "kubectl ") && !strings.HasPrefix(a.Command, "kubectl"+cluster+" ") ||
-			strings.Contains(a.Command, "secret") {
+		if strings.HasPrefix(a.Command, "ip-reconcile ") && !strings.HasSuffix(a.Command, cluster+
+			" --reconciler-namespace=ops") || strings.HasPrefix(a.Command, "kubectl ") &&
+			!strings.HasPrefix(a.Command, "kubectl"+cluster+" ") || strings.Contains(a.Command, "secret") {
 			t.Error(a.Command)
 		}
 	}

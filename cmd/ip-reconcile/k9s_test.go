@@ -25,13 +25,9 @@ type k9sPlugin struct {
 func k9sPlugins(t *testing.T) map[string]k9sPlugin {
 	t.Helper()
 	text, err := os.ReadFile("../../deploy/k9s/plugins.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var file struct{ Plugins map[string]k9sPlugin }
-	if err := yaml.UnmarshalStrict(text, &file); err != nil {
-		t.Fatal(err)
-	}
+	check(t, yaml.UnmarshalStrict(text, &file))
 	return file.Plugins
 }
 
@@ -42,9 +38,7 @@ func TestK9s_Plugins(t *testing.T) {
 	bin := t.TempDir()
 	for name, text := range map[string]string{"ip-reconcile": "printf '%s\\n' \"$@\"", "less": "cat"} {
 		write(t, filepath.Join(bin, name), "#!/bin/sh\n"+text+"\n")
-		if err := os.Chmod(filepath.Join(bin, name), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Chmod(filepath.Join(bin, name), 0o700))
 	}
 	var found []string
 	for name, p := range k9sPlugins(t) {

@@ -34,9 +34,7 @@ func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	dir := t.TempDir()
 	open := func(name string) *os.File {
 		f, err := os.Create(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		t.Cleanup(func() { f.Close() })
 		return f
 	}
@@ -44,9 +42,7 @@ func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	code = execute(args, streams{out: stdoutFile, err: stderrFile, outDisplay: display{columns: 100}})
 	read := func(f *os.File) string {
 		text, err := os.ReadFile(f.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		return string(text)
 	}
 	out := read(stdoutFile)
@@ -69,9 +65,7 @@ func TestSample_EveryVerdictAndFinding(t *testing.T) {
 		t.Fatalf("exit code %d, want %d; stderr: %s", code, exitUnresolved, errs)
 	}
 	var d view.CheckReport
-	if err := json.Unmarshal([]byte(out), &d); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal([]byte(out), &d))
 	seen := map[string]bool{}
 	for _, a := range d.Allocations {
 		seen[a.Reason.String()] = true
@@ -102,13 +96,9 @@ func TestSample_EveryVerdictAndFinding(t *testing.T) {
 func TestSample_Comments(t *testing.T) {
 	_, out, _ := run(t, "check", "--snapshot", sample, "-o", "json")
 	var d view.CheckReport
-	if err := json.Unmarshal([]byte(out), &d); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal([]byte(out), &d))
 	text, err := os.ReadFile(filepath.Join(sample, "ippools.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	said := 0
 	lines := strings.Split(string(text), "\n")
 	for i, line := range lines {
@@ -148,9 +138,7 @@ func TestSample_Comments(t *testing.T) {
 
 func TestRecover_WithoutReports(t *testing.T) {
 	dir := copySample(t)
-	if err := os.Remove(filepath.Join(dir, "sandboxreports.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Remove(filepath.Join(dir, "sandboxreports.yaml")))
 	if code, _, errs := run(t, "recover", "--snapshot", dir); code != exitFailed ||
 		!strings.Contains(errs, "no node agent has reported") {
 		t.Errorf("exit code %d; stderr: %s", code, errs)
@@ -161,14 +149,10 @@ func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	files, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, f := range files {
 		text, err := os.ReadFile(filepath.Join(dir, f.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		all[f.Name()] = string(text)
 	}
 	return all
@@ -194,15 +178,19 @@ func refused(t *testing.T, args, want []string) {
 func copySample(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "cluster")
-	if err := os.CopyFS(dir, os.DirFS(sample)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.CopyFS(dir, os.DirFS(sample)))
 	return dir
 }
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	check(t, os.WriteFile(path, []byte(text), 0o600))
+}
+
+// check ends the test with an error.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
 		t.Fatal(err)
 	}
 }

@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -12,13 +10,8 @@ import (
 // TestOutput_Golden compares what commands print about the sample with testdata/NAME.txt, and the exit code.
 func TestOutput_Golden(t *testing.T) {
 	paused := copySample(t)
-	pool, err := os.ReadFile(filepath.Join(paused, "ippools.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	const name = "  name: worker-1-10.1.0.0-26\n"
-	write(t, filepath.Join(paused, "ippools.yaml"), strings.Replace(string(pool), name,
-		name+"  annotations: {ip-reconcile.dev/paused: \"true\"}\n", 1))
+	edit(t, paused, "ippools.yaml", name, name+"  annotations: {ip-reconcile.dev/paused: \"true\"}\n")
 	version := regexp.MustCompile(`("?toolVersion"?: ).*`)
 	for file, commands := range map[string][]string{
 		"check": {"check --all", "check --verdict Held --on-node worker-3 --no-headers", "check -o wide --pool 10.1.0.0/26",
@@ -28,9 +21,8 @@ func TestOutput_Golden(t *testing.T) {
 			"run --pool 10.0.0.0-24 --reason PodGone",
 			"run --repair -o jsonpath={.deletes}{.patches}{.creates} --address 10.0.0.26,10.0.0.40"},
 		"release": {"release 10.0.0.20", "release 10.1.0.4 10.0.0.20 10.0.0.7 10.0.0.200", "release --pod default/web-8",
-			"release --pod default/web-8 --override NodeUnreachable --because it~was~scrapped",
-			"release --on-node worker-4", "release 10.0.0.20 -o name",
-			"release 10.0.0.11 10.1.0.4 -o jsonpath={.kind}{.dryRun}{.failed}"},
+			"release --pod default/web-8 --override NodeUnreachable --because it~was~scrapped", "release --on-node worker-4",
+			"release 10.0.0.20 -o name", "release 10.0.0.11 10.1.0.4 -o jsonpath={.kind}{.dryRun}{.failed}"},
 		"pools": {"pools", "pools -o wide --no-headers", "pools 10.0.0.0/24", "pools -o name",
 			"pools --unused", "pools x --unused", "pools 10.0.0.0/24 --new-range 10.1.0.0/30"},
 		"pools_check": {"pools check 10.0.0.0/24 --new-range 10.0.0.5-10.0.0.25/24 --exclude 10.0.0.8/30 --add 3",
@@ -70,12 +62,6 @@ func TestOutput_Golden(t *testing.T) {
 			text := version.ReplaceAllString(strings.ReplaceAll(out, paused, "SNAPSHOT"), "${1}VERSION,")
 			fmt.Fprintf(&got, "$ ip-reconcile %s\n%s%sexit code %d\n\n", command, text, errs, code)
 		}
-		golden := filepath.Join("testdata", file+".txt")
-		if *update {
-			write(t, golden, got.String())
-		}
-		if want, err := os.ReadFile(golden); err != nil || string(want) != got.String() {
-			t.Errorf("%s, %v: the commands print (see with -update and git diff):\n%s", golden, err, &got)
-		}
+		golden(t, file+".txt", got.String())
 	}
 }

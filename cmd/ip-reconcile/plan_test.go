@@ -26,9 +26,7 @@ func TestPlan_OfASnapshot(t *testing.T) {
 			t.Errorf("%v: exit code %d\n%s%s", args, code, out, errs)
 		}
 		p, err := planfile.ReadFile(args[1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if p.Cluster.UID != "uid-1" || p.Cluster.Snapshot != dir || len(p.Items) < 5 {
 			t.Errorf("%v: the plan is of %+v, and has %d items", args, p.Cluster, len(p.Items))
 		}

@@ -10,13 +10,9 @@ import (
 // sample, and those of status with its golden file.
 func TestReadme_ShowsWhatIsPrinted(t *testing.T) {
 	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	status, err := os.ReadFile("../../internal/cli/statuscmd/testdata/status.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	_, explained, _ := run(t, "explain", "10.0.0.20", "--snapshot", "../../samples/cluster")
 	words := func(text string) string { return strings.Join(strings.Fields(text), " ") }
 	printed := words(explained + string(status))

@@ -37,9 +37,7 @@ func writeInputs(t *testing.T, dir string) {
 
 		"not-yaml/notes.yaml": "kind: Pod\na: [1, 2\nb: }\n",
 	} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
 		write(t, filepath.Join(dir, name), text)
 	}
 }
@@ -58,9 +56,7 @@ func TestRefusals(t *testing.T) {
 	given := strings.NewReplacer("$AGENT", strings.ReplaceAll(agent, "$DIR", dir), "$DIR", dir, "$SAMPLE", sample)
 	printed := strings.NewReplacer(dir, "$DIR", sample, "$SAMPLE")
 	text, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var got strings.Builder
 	for line := range strings.Lines(string(text)) {
 		command, isCommand := strings.CutPrefix(line, "$ ip-reconcile ")

@@ -23,16 +23,12 @@ import (
 func terminalWith(t *testing.T, answer string) (std streams, shown func() string) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "terminal"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { f.Close() })
 	d := display{columns: 100}
 	return streams{out: f, err: f, in: strings.NewReader(answer), outDisplay: d, errDisplay: d}, func() string {
 		text, err := os.ReadFile(f.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		return string(text)
 	}
 }
@@ -49,9 +45,7 @@ func asker(t *testing.T, dir string, std streams) (*options, *reconciler.Reconci
 	o.AddConfirmAfter(f)
 	o.snapshot = dir
 	r, _, err := o.reconciler(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	o.writes = true // as if the snapshot were a cluster
 	return o, r
 }
@@ -94,9 +88,7 @@ func releasing(t *testing.T, std streams, override string, args ...string) (*byH
 	if err == nil {
 		err = o.check(t.Context(), r)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return o, r
 }
 
@@ -199,9 +191,7 @@ func TestOptions_DryRun(t *testing.T) {
 		o := &options{streams: std, component: "run", writes: c.writes}
 		f := (&cobra.Command{}).Flags()
 		o.addLive(f, "warn")
-		if err := f.Set("kubeconfig", kubeconfigOf(t, "https://"+nobody)); err != nil {
-			t.Fatal(err)
-		}
+		check(t, f.Set("kubeconfig", kubeconfigOf(t, "https://"+nobody)))
 		o.dryRun, o.snapshot = c.dryRun, c.snapshot
 		r, _, err := o.reconciler(t.Context()) // RBAC may hide the reconciler
 		if o.DryRun != c.want || o.writes == c.want || err == nil && r.Options.DryRun != c.want {
@@ -238,9 +228,7 @@ func (c counting) List(ctx context.Context) (*facts.Observation, error) {
 func TestAsk_EndsWithTheContext(t *testing.T) {
 	std, _ := terminalWith(t, "")
 	in, _, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer in.Close()
 	std.in = in
 	ctx, cancel := context.WithCancel(t.Context())
@@ -300,9 +288,7 @@ func TestApply_QuotesNoEscapes(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "plan.json")
 	plan := fmt.Sprintf(`{"apiVersion": %q, "kind": "Plan", "toolVersion": "\u001b[2J", "items": [{"ip": "\u001b[1A"}]}`,
 		view.APIVersion)
-	if err := os.WriteFile(file, []byte(plan), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(file, []byte(plan), 0o600))
 	code, _, errs := run(t, "apply", file)
 	if code != exitFailed || !strings.Contains(errs, "[1A in ") || strings.Contains(errs, "\x1b") {
 		t.Errorf("exit code %d: %q", code, errs)

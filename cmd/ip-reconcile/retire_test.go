@@ -86,14 +86,10 @@ func TestRetire_AsksOnATerminal(t *testing.T) {
 		std, shown := terminalWith(t, answer)
 		o, r := asker(t, retirableIn(t), std)
 		checked, err := r.Check(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		a := checked.Assessment
 		pools, err := namedPools(a, []string{"10.8.0.0-24", "10.7.0.0-24"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		planned := r.PlanRetirement(a, pools)
 		can, _ := reconciler.CanBeRetired(planned)
 		d := view.NewRetireReport(view.PlannedResult(checked, r.Plan(t.Context(), a)), planned, false)

@@ -39,9 +39,7 @@ func valid(t *testing.T, args []string, out string) {
 func strictSchema(t *testing.T, kind string) *jsonschema.Resolved {
 	t.Helper()
 	schemas, err := strictSchemas()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if schemas[kind] == nil {
 		t.Fatalf("the schema has no kind %q", kind)
 	}

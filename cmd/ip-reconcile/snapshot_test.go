@@ -19,15 +19,9 @@ func packedSample(t *testing.T) string {
 	var text bytes.Buffer
 	zip := gzip.NewWriter(&text)
 	w := tar.NewWriter(zip)
-	if err := w.AddFS(os.DirFS(sample)); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := zip.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, w.AddFS(os.DirFS(sample)))
+	check(t, w.Close())
+	check(t, zip.Close())
 	path := filepath.Join(t.TempDir(), "sample.tgz")
 	write(t, path, text.String())
 	return path
@@ -37,9 +31,7 @@ func packedSample(t *testing.T) string {
 func stdin(t *testing.T, path string) {
 	t.Helper()
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	was := os.Stdin
 	os.Stdin = f
 	t.Cleanup(func() { os.Stdin = was; f.Close() })

@@ -41,9 +41,7 @@ func explainedJSON(t *testing.T, args string) (out string, code int) {
 func TestExplain_SeveralSubjects(t *testing.T) {
 	code, out, _ := run(t, "explain", "10.0.0.20", "node/worker-1", "default/nobody", "--snapshot", sample, "-o", "json")
 	var d view.ExplainReports
-	if err := json.Unmarshal([]byte(out), &d); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal([]byte(out), &d))
 	if code != exitUnresolved || len(d.Explanations) != 3 || d.Explanations[0].Subject.Name != "10.0.0.20" ||
 		d.Explanations[1].Subject.Kind != "Node" || d.Explanations[2].Found {
 		t.Errorf("exit code %d: %.300s", code, out)

@@ -18,9 +18,7 @@ func TestSysdump_AsksWithManyNodes(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			file, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			defer file.Close()
 			std := streams{err: file}
 			if c.reply != "" {

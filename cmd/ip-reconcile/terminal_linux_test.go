@@ -32,13 +32,9 @@ func onTerminal(t *testing.T, columns uint16, env []string, args ...string) stri
 	if err == nil {
 		err = unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: columns})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	tty, err := os.OpenFile(fmt.Sprint("/dev/pts/", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	cmd := asProgram(t, env, args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
 	shown := make(chan string)
@@ -46,9 +42,7 @@ func onTerminal(t *testing.T, columns uint16, env []string, args ...string) stri
 		text, _ := io.ReadAll(terminal) // ends with an error when the last writer closes it
 		shown <- strings.ReplaceAll(string(text), "\r\n", "\n")
 	}()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, cmd.Start())
 	tty.Close()
 	_ = cmd.Wait() // the exit code is no matter
 	return <-shown
@@ -58,9 +52,7 @@ func onTerminal(t *testing.T, columns uint16, env []string, args ...string) stri
 func asProgram(t *testing.T, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	cmd := exec.Command(program, args...)
 	cmd.Env = append([]string{asMain + "=1", "HOME=" + t.TempDir(), "TERM=xterm"}, env...)
 	return cmd
@@ -136,9 +128,7 @@ func TestTerminal_Progress(t *testing.T) {
 	var stderr bytes.Buffer
 	cmd := asProgram(t, nil, args...)
 	cmd.Stderr = &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, cmd.Start())
 	shown := onTerminal(t, 120, nil, args...)
 	if !strings.Contains(shown, says+"\r\x1b[K") || strings.Contains(shown, "so far)\n") {
 		t.Errorf("the terminal shows %q", shown)

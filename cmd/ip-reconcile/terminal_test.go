@@ -21,9 +21,7 @@ func releaseOnATerminal(t *testing.T, override string, args ...string) string {
 	std, shown := terminalWith(t, "n\n")
 	o, r := releasing(t, std, override, args...)
 	if override != "" {
-		if err := o.assert(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
+		check(t, o.assert(t.Context(), r))
 	}
 	o.DryRun = false
 	if err := o.consent(t.Context(), r); !errors.Is(err, errUnresolved) {
@@ -51,13 +49,9 @@ func planAndApply(t *testing.T) (planned, question, applied string) {
 	}
 	o, shownPlan := begin("plan", "")
 	o.output, o.filter.Reasons = "table", []string{"PodReplaced", "PodGone", "SandboxStopped", "NodeDead"}
-	if err := o.plan(t.Context(), file); err != nil {
-		t.Fatal(err)
-	}
+	check(t, o.plan(t.Context(), file))
 	p, err := planfile.Read([]byte(contents(t, filepath.Dir(file))["plan.json"]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	// The end of a sandbox is not reported any more, an allocation cannot be parsed, and one is of another sandbox.
 	edit(t, dir, "sandboxreports.yaml", strings.Repeat("16", 32), strings.Repeat("e", 64))
 	edit(t, dir, "ippools.yaml", "podref: default/db-0", "podref: db-0")
@@ -67,18 +61,14 @@ func planAndApply(t *testing.T) (planned, question, applied string) {
 	if err == nil {
 		err = p.Check("uid-1", j.Observation.Now, 24*time.Hour)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	o.writes, o.filter.Has, r.Options.Only = true, p.Has, p.Allows
 	if err := o.askToRun(t.Context(), r); !errors.Is(err, errUnresolved) {
 		t.Error(err)
 	}
 	o, shownApply := begin("apply", "")
 	out, err := dryRunOf(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, x := range out.Refused {
 		out.Released = append(out.Released, x.Item)
 	}

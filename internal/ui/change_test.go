@@ -25,9 +25,7 @@ func answerOf[T any](t *testing.T, v *View, path string) (d T) {
 	if w.Code != http.StatusOK {
 		t.Fatalf("%s: %d %s", path, w.Code, w.Body)
 	}
-	if err := json.Unmarshal(w.Body.Bytes(), &d); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal(w.Body.Bytes(), &d))
 	return d
 }
 
@@ -56,8 +54,7 @@ func TestPage_AnswersWhatAnotherRangeWouldMean(t *testing.T) {
 	if d.Command != want {
 		t.Errorf("the command is %q, want %q", d.Command, want)
 	}
-	if d.Answer != "Twice" || !strings.Contains(d.Text, "ASSIGNED TWICE (1)") ||
-		!strings.Contains(d.Text, "DOES IT FIT") {
+	if d.Answer != "Twice" || !strings.Contains(d.Text, "ASSIGNED TWICE (1)") || !strings.Contains(d.Text, "DOES IT FIT") {
 		t.Errorf("the answer is %s: %s", d.Answer, d.Text)
 	}
 	q.Set("add", "")

@@ -105,15 +105,11 @@ func TestPage_HasNoInlineScriptOrStyle(t *testing.T) {
 
 func TestPage_SetsTextAndNoMarkup(t *testing.T) {
 	all, err := files.ReadDir("web")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	total := 0
 	for _, f := range all {
 		text, err := files.ReadFile("web/" + f.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		total += len(text)
 		for _, banned := range []string{"innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "Function(",
 			"DOMParser", "srcdoc", "http://", "https://"} {
@@ -205,9 +201,7 @@ func TestPage_OverviewHasWhatNeedsAttention(t *testing.T) {
 	p := pageOf(viewOf(Pool("10.0.0.0-24", "10.0.0.0/24", UsualAllocation, Alloc("6", "default/gone", "box-2", "net1")),
 		UsualPod(Carrying("10.0.0.5"))))
 	var d Overview
-	if err := json.Unmarshal(get(p, http.MethodGet, "/ui/data/overview").Body.Bytes(), &d); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal(get(p, http.MethodGet, "/ui/data/overview").Body.Bytes(), &d))
 	if all := d.Check.Allocations; len(all) != 1 || all[0].IP != "10.0.0.6" || d.Pools.Pools[0].Used != 2 {
 		t.Errorf("%+v\n%+v", all, d.Pools.Pools)
 	}
@@ -220,9 +214,7 @@ func TestPage_OverviewHasWhatNeedsAttention(t *testing.T) {
 func TestPage_OverviewHasTheCarriersOfAConflict(t *testing.T) {
 	p := pageOf(viewOf(UsualPool, UsualPod(Carrying("10.0.0.5")), Pod("twin", UID(OtherUID), Carrying("10.0.0.5"))))
 	var d Overview
-	if err := json.Unmarshal(get(p, http.MethodGet, "/ui/data/overview").Body.Bytes(), &d); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal(get(p, http.MethodGet, "/ui/data/overview").Body.Bytes(), &d))
 	if len(d.Conflicts) != 1 || len(d.Conflicts[0].Carriers) != 2 || !d.Conflicts[0].Carriers[0].Recorded ||
 		d.Conflicts[0].Carriers[1].Pod != "default/twin" || len(d.Check.Findings) == 0 {
 		t.Errorf("the conflicts are %+v of the findings %+v", d.Conflicts, d.Check.Findings)
@@ -350,4 +342,12 @@ func TestPage_MemoryOfTenThousandPods(t *testing.T) {
 	}
 	runtime.KeepAlive(o)
 	runtime.KeepAlive(p)
+}
+
+// check ends the test with an error.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

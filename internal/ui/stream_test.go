@@ -87,9 +87,7 @@ func TestStream_FiftyReadersAndASlowOne(t *testing.T) {
 	p.slowAfter = 200 * time.Millisecond
 	s := serving(t, p)
 	slow, err := net.Dial("tcp", s.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer slow.Close()
 	fmt.Fprintf(slow, "GET /ui/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	var all []<-chan event

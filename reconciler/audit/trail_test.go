@@ -34,8 +34,7 @@ func TestTrail_WritesAndCounts(t *testing.T) {
 			var log bytes.Buffer
 			trail := &Trail{Ring: s.ring(), File: file, Now: func() time.Time { return Now },
 				Origin: Origin{Command: "run", Run: "1"}, Failed: func(n int) { failed += n },
-				Log: slog.New(slog.NewTextHandler(&log, nil)),
-				WhoAmI: func(context.Context) (string, error) {
+				Log: slog.New(slog.NewTextHandler(&log, nil)), WhoAmI: func(context.Context) (string, error) {
 					if c.actor != nil {
 						return "", c.actor
 					}
@@ -177,8 +176,7 @@ func TestTrail_LearnsTheActorLater(t *testing.T) {
 	s, names := &objects{}, []string{"", "", "alice"}
 	var log bytes.Buffer
 	trail := &Trail{Ring: s.ring(), Now: func() time.Time { return Now }, Failed: func(int) {},
-		Log: slog.New(slog.NewTextHandler(&log, nil)),
-		WhoAmI: func(context.Context) (name string, err error) {
+		Log: slog.New(slog.NewTextHandler(&log, nil)), WhoAmI: func(context.Context) (name string, err error) {
 			if name, names = names[0], names[1:]; name == "" {
 				err = errors.New("the API server is away")
 			}

@@ -59,23 +59,20 @@ func TestPhantom(t *testing.T) {
 			box7(UsualUID, CreatedAgo(90*time.Second)), ObservedAgo(time.Minute))}},
 	})
 	t.Run("it says the node, the addresses and that no pool records them", func(t *testing.T) {
-		f := FindingsOf(findings.Phantom, worker, Pool("10.0.0.0-24", "10.0.0.0/24"), FreshReport("worker-1",
-			box7(UsualUID, WithAddress("10.0.0.5", ""))))[0]
+		f := FindingsOf(findings.Phantom, worker, empty, FreshReport("worker-1", box7(UsualUID, with5)))[0]
 		if f.Node != "worker-1" || f.IP != "10.0.0.5" || f.Pool != "" || !slices.Equal(f.Pods, []string{"default/web-0"}) ||
 			!slices.Equal(f.ContainerIDs, []string{"box-7"}) {
 			t.Errorf("got %+v", f)
 		}
 	})
 	t.Run("it says which pool records its address", func(t *testing.T) {
-		f := FindingsOf(findings.Phantom, worker, UsualPool, FreshReport("worker-1", Sandbox("box-1", UsualUID,
-			WithAddress("10.0.0.5", ""))))[0]
+		f := FindingsOf(findings.Phantom, worker, UsualPool, FreshReport("worker-1", box1))[0]
 		if f.Pool != "kube-system/10.0.0.0-24" || strings.Contains(f.Message, "no pool records") {
 			t.Errorf("got %+v", f)
 		}
 	})
 	t.Run("a pool records it, in an allocation with a field that is not known", func(t *testing.T) {
-		f := FindingsOf(findings.Phantom, worker, FreshReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5",
-			""))),
+		f := FindingsOf(findings.Phantom, worker, FreshReport("worker-1", box1),
 			RawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{
 				"5": map[string]any{"id": "box-1", "podref": "default/web-0", "ifname": "net1", "ipamclaimref": "claim"}}}))[0]
 		if f.Pool != "kube-system/10.0.0.0-24" {
@@ -83,8 +80,8 @@ func TestPhantom(t *testing.T) {
 		}
 	})
 	t.Run("a successor of its name took the allocation over: no pool records it", func(t *testing.T) {
-		f := FindingsOf(findings.Phantom, worker, UsualPod(), UsualPool, FreshReport("worker-1", Sandbox("box-1", UsualUID,
-			WithAddress("10.0.0.5", "")), Sandbox("box-0", OtherUID, WithAddress("10.0.0.5", ""))))
+		f := FindingsOf(findings.Phantom, worker, UsualPod(), UsualPool,
+			FreshReport("worker-1", box1, Sandbox("box-0", OtherUID, with5)))
 		if len(f) != 1 || f[0].Pool != "" || f[0].ContainerIDs[0] != "box-0" {
 			t.Errorf("got %+v", f)
 		}
@@ -92,63 +89,55 @@ func TestPhantom(t *testing.T) {
 }
 
 func TestConflict(t *testing.T) {
-	here := NAD("wb", WhereaboutsConfig("10.0.0.0/24", ""))
 	a, b := Pod("a", Carrying("10.0.0.5")), Pod("b", Carrying("10.0.0.5"))
 	bBy := func(nad string, edits ...PodEdit) Part {
 		return Pod("b", append([]PodEdit{CarryingOn(nad, "net1", "10.0.0.5")}, edits...)...)
 	}
-	worker := All(Node("worker-1"), Node("worker-2"))
-	one := FreshReport("worker-1", Sandbox("box-1", "uid-a", OfPod("a"), WithAddress("10.0.0.5", "")))
-	wb := here
-	here = All(UsualPool, here)
+	one := FreshReport("worker-1", boxA)
+	network := All(UsualPool, here)
 	expectFindings(t, findings.Conflict, []findingCase{
-		{"two pods carry one address in one network", 1, []Part{here, a, b}},
-		{"two definitions of one network", 1, []Part{here, NAD("wb2", WhereaboutsConfig("10.0.0.0/16", "")), a,
+		{"two pods carry one address in one network", 1, []Part{network, a, b}},
+		{"two definitions of one network", 1, []Part{network, NAD("wb2", WhereaboutsConfig("10.0.0.0/16", "")), a,
 			bBy("default/wb2")}},
-		{"one of them is terminating", 1, []Part{here, a, bBy("default/wb", DeletedAgo(time.Hour))}},
-		{"one of them is finished", 0, []Part{here, a, bBy("default/wb", Phase("Failed"))}},
-		{"two networks", 0, []Part{here, NAD("red", WhereaboutsConfig("10.0.0.0/24", "red")), a, bBy("default/red")}},
+		{"one of them is terminating", 1, []Part{network, a, bBy("default/wb", DeletedAgo(time.Hour))}},
+		{"one of them is finished", 0, []Part{network, a, bBy("default/wb", Phase("Failed"))}},
+		{"two networks", 0, []Part{network, NAD("red", WhereaboutsConfig("10.0.0.0/24", "red")), a, bBy("default/red")}},
 		{"a definition that is gone", 0, []Part{a, b}},
-		{"one definition that cannot be read", 1, []Part{here, NAD("bad", "{"), a, bBy("default/bad")}},
+		{"one definition that cannot be read", 1, []Part{network, NAD("bad", "{"), a, bBy("default/bad")}},
 		{"a definition of another IPAM", 0, []Part{NAD("wb", `{"ipam":{"type":"host-local"}}`), a, b}},
-		{"two addresses", 0, []Part{here, a, Pod("b", Carrying("10.0.0.6"))}},
-		{"two interfaces of one pod", 0, []Part{here,
+		{"two addresses", 0, []Part{network, a, Pod("b", Carrying("10.0.0.6"))}},
+		{"two interfaces of one pod", 0, []Part{network,
 			Pod("a", NetworkStatus(`[{"name":"default/wb","interface":"net1","ips":["10.0.0.5"]},{"name":"default/wb",`+
 				`"interface":"net2","ips":["10.0.0.5"]}]`))}},
-		{"only podIPs", 0, []Part{here, Pod("a", PodIPs("10.0.0.5")), Pod("b", PodIPs("10.0.0.5"))}},
+		{"only podIPs", 0, []Part{network, Pod("a", PodIPs("10.0.0.5")), Pod("b", PodIPs("10.0.0.5"))}},
 		{"the definition was edited to another range since", 1,
 			[]Part{UsualPool, NAD("wb", WhereaboutsConfig("10.9.0.0/24", "")), a, b}},
-		{"two running sandboxes", 1, []Part{worker, one, FreshReport("worker-2", Sandbox("box-2", "uid-b", OfPod("b"),
-			WithAddress("10.0.0.5", "")))}},
-		{"two running sandboxes of one node", 1, []Part{worker, FreshReport("worker-1",
-			Sandbox("box-1", "uid-a", OfPod("a"), WithAddress("10.0.0.5", "")), Sandbox("box-2", "uid-b", OfPod("b"),
-				WithAddress("10.0.0.5", "")))}},
-		{"two running sandboxes of one pod", 1, []Part{worker, one, FreshReport("worker-2", Sandbox("box-2", "uid-a",
-			OfPod("a"), WithAddress("10.0.0.5", "")))}},
-		{"one of the sandboxes is not ready", 0, []Part{worker, one, FreshReport("worker-2", Sandbox("box-2", "uid-b",
-			OfPod("b"), WithAddress("10.0.0.5", ""), NotReady(nil)))}},
-		{"one of the reports is stale", 1, []Part{worker, one, StaleReport("worker-2", Sandbox("box-2", "uid-b", OfPod("b"),
-			WithAddress("10.0.0.5", "")))}},
-		{"two networks of sandboxes", 0, []Part{worker, one, FreshReport("worker-2", Sandbox("box-2", "uid-b", OfPod("b"),
+		{"two running sandboxes", 1, []Part{nodes, one, FreshReport("worker-2", boxB)}},
+		{"two running sandboxes of one node", 1, []Part{nodes, FreshReport("worker-1", boxA, boxB)}},
+		{"two running sandboxes of one pod", 1, []Part{nodes, one, FreshReport("worker-2", Sandbox("box-2", "uid-a",
+			OfPod("a"), with5))}},
+		{"one of the sandboxes is not ready", 0, []Part{nodes, one, FreshReport("worker-2", Sandbox("box-2", "uid-b",
+			OfPod("b"), with5, NotReady(nil)))}},
+		{"one of the reports is stale", 1, []Part{nodes, one, StaleReport("worker-2", boxB)}},
+		{"two networks of sandboxes", 0, []Part{nodes, one, FreshReport("worker-2", Sandbox("box-2", "uid-b", OfPod("b"),
 			WithAddress("10.0.0.5", "red")))}},
-		{"one sandbox that has it twice", 0, []Part{worker, FreshReport("worker-1", Sandbox("box-1", "uid-a", OfPod("a"),
-			WithAddress("10.0.0.5", ""), WithAddress("10.0.0.5", "")))}},
+		{"one sandbox that has it twice", 0, []Part{nodes, FreshReport("worker-1", Sandbox("box-1", "uid-a", OfPod("a"),
+			with5, with5))}},
 	})
 	t.Run("it names both, and nothing is released because of it", func(t *testing.T) {
 		pool := Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/a", "box-1", "net1"))
-		j := Judged(Observe(pool, wb, a, b), facts.Policy{})
+		j := Judged(Observe(pool, here, a, b), facts.Policy{})
 		if it := AllocationOf(t, j, "10.0.0.5"); it.Verdict != judge.InUse {
 			t.Errorf("got %v", RulingOf(it))
 		}
-		f := FindingsOf(findings.Conflict, pool, wb, a, b)[0]
+		f := FindingsOf(findings.Conflict, pool, here, a, b)[0]
 		if f.IP != "10.0.0.5" || !slices.Equal(f.Pods, []string{"default/a", "default/b"}) ||
 			f.Pool != "kube-system/10.0.0.0-24" {
 			t.Errorf("got %+v", f)
 		}
 	})
 	t.Run("it names both sandboxes", func(t *testing.T) {
-		f := FindingsOf(findings.Conflict, worker, one, FreshReport("worker-2", Sandbox("box-2", "uid-b", OfPod("b"),
-			WithAddress("10.0.0.5", ""))))[0]
+		f := FindingsOf(findings.Conflict, nodes, one, FreshReport("worker-2", boxB))[0]
 		slices.Sort(f.ContainerIDs)
 		if !slices.Equal(f.ContainerIDs, []string{"box-1", "box-2"}) ||
 			!slices.Equal(f.Pods, []string{"default/a", "default/b"}) {
@@ -160,10 +149,8 @@ func TestConflict(t *testing.T) {
 // What a pod's network-status names is no conflict where the fresh report of its own node shows that the pod does not
 // have it. Where the report may lack something, or may be older than the pod, it is a conflict.
 func TestAnAddressThatOnlyANetworkStatusNames(t *testing.T) {
-	cluster := All(UsualPool, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")),
-		NAD("red", WhereaboutsConfig("10.0.0.0/24", "red")), Node("worker-1"), Node("worker-2"))
-	owner := All(Pod("a", UID("uid-a"), Carrying("10.0.0.5")), FreshReport("worker-1", Sandbox("box-1", "uid-a",
-		OfPod("a"), WithAddress("10.0.0.5", ""))))
+	cluster := All(UsualPool, here, NAD("red", WhereaboutsConfig("10.0.0.0/24", "red")), nodes)
+	owner := All(Pod("a", UID("uid-a"), Carrying("10.0.0.5")), FreshReport("worker-1", boxA))
 	named := func(edits ...PodEdit) Part {
 		return Pod("b", append([]PodEdit{UID("uid-b"), OnNode("worker-2"), Carrying("10.0.0.5")}, edits...)...)
 	}
@@ -200,9 +187,8 @@ func TestAnAddressThatOnlyANetworkStatusNames(t *testing.T) {
 			Unread))}},
 
 		// pods, and sandboxes
-		{"its sandbox has the address", 2, 0, []Part{owner, named(), reporting(its(WithAddress("10.0.0.5", "")))}},
-		{"its sandbox has the address, and is not ready", 1, 0, []Part{owner, named(),
-			reporting(its(WithAddress("10.0.0.5", ""), NotReady(nil)))}},
+		{"its sandbox has the address", 2, 0, []Part{owner, named(), reporting(its(with5))}},
+		{"its sandbox has the address, and is not ready", 1, 0, []Part{owner, named(), reporting(its(with5, NotReady(nil)))}},
 		{"its sandbox is unread", 1, 0, []Part{owner, named(), reporting(its(WithAddress("10.0.0.9", ""), Unread))}},
 		{"its sandbox is listed without an address", 1, 0, []Part{owner, named(), reporting(its())}},
 		{"its sandbox is not ready, and not known to be closed", 1, 0, []Part{owner, named(), reporting(its(NotReady(nil)))}},
@@ -225,10 +211,9 @@ func TestAnAddressThatOnlyANetworkStatusNames(t *testing.T) {
 		{"no other pod names it", 0, 0, []Part{named(), reporting()}},
 		{"on another network", 0, 0, []Part{owner, named(CarryingOn("default/red", "net1", "10.0.0.5")), reporting()}},
 		{"one sandbox of its is complete, another is not", 0, 0, []Part{owner, named(),
-			reporting(its(WithAddress("10.0.0.9", "")),
-				Sandbox("box-3", "uid-b", OfPod("b"), Unread))}},
+			reporting(its(WithAddress("10.0.0.9", "")), Sandbox("box-3", "uid-b", OfPod("b"), Unread))}},
 		{"an earlier pod of its name has it, elsewhere", 0, 0, []Part{named(), reporting(),
-			FreshReport("worker-1", Sandbox("box-1", "uid-a", OfPod("b"), WithAddress("10.0.0.5", "")))}},
+			FreshReport("worker-1", Sandbox("box-1", "uid-a", OfPod("b"), with5))}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			parts := append([]Part{cluster}, c.parts...)
@@ -256,7 +241,6 @@ func TestAnAddressThatOnlyANetworkStatusNames(t *testing.T) {
 
 func TestMissingReservation(t *testing.T) {
 	use := All(UsualPool, carrier, ReportingWorker())
-	here := NAD("wb", WhereaboutsConfig("10.0.0.0/24", ""))
 	// Another allocation of the network, that has its reservation.
 	neighbour := All(Pool("10.0.0.0-16", "10.0.0.0/16", Alloc("9", "default/n", "box-9", "net1")), Reservation("10.0.0.9",
 		"default/n", LongAgo))
@@ -284,9 +268,8 @@ func TestMissingReservation(t *testing.T) {
 
 // The name of a slice's pool admits two networks: "worker-1-10.0.0.0-28" may be of a network "worker-1".
 func TestMissingReservation_OfANodeSlice(t *testing.T) {
-	carried := All(ThreeNodes(), carrier, FreshReport("worker-1", Sandbox("box-1", UsualUID,
-		WithAddress("10.0.0.5", ""))))
-	slice := All(Pool("worker-1-10.0.0.0-28", "10.0.0.0/28", UsualAllocation), carried)
+	carried := All(ThreeNodes(), carrier, FreshReport("worker-1", box1))
+	slice := All(sliceOf("worker-1", UsualAllocation), carried)
 	for name, c := range map[string]struct {
 		want  string // the reservation that is created; "" for none
 		parts []Part
@@ -362,7 +345,7 @@ func TestMalformedIsAFindingAndStopsNothing(t *testing.T) {
 }
 
 func TestAnAllocationSharesTheVerdictOfNoOther(t *testing.T) {
-	j := Judged(Observe(UsualPool, UsualPod(Carrying("10.0.0.5")), ReportingWorker(Sandbox("box-1", UsualUID)),
+	j := Judged(Observe(UsualPool, carrier, ReportingWorker(Sandbox("box-1", UsualUID)),
 		Reservation("10.0.0.5", "default/web-0", LongAgo)), facts.Policy{})
 	allocation, reservation := j.Allocations[0], j.Reservations[0]
 	if allocation.SharesVerdictOf() != nil || reservation.SharesVerdictOf() != allocation {

@@ -14,14 +14,11 @@ import (
 // An agent goes silent: the findings that rest on its report are kept as it last reported them, name their age, and
 // are not repaired.
 func TestFindings_AsLastReported(t *testing.T) {
-	nodes := All(Node("worker-1"), Node("worker-2"))
-	empty := Pool("10.0.0.0-24", "10.0.0.0/24")
 	runs := func(edits ...SandboxEdit) ReportEdit {
-		return Sandbox("box-7", "uid-7", append([]SandboxEdit{OfPod("web-7"), WithAddress("10.0.0.5", "")}, edits...)...)
+		return Sandbox("box-7", "uid-7", append([]SandboxEdit{OfPod("web-7"), with5}, edits...)...)
 	}
-	runner := Pod("web-7", UID("uid-7"), OnNode("worker-2"))
 	quiet := FreshReport("worker-1")
-	other := FreshReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")))
+	other := FreshReport("worker-1", box1)
 	both := Pool("blue-10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-7", "box-7", "net1"))
 	for kind, parts := range map[findings.Kind][]Part{
 		findings.Phantom:     {nodes, UsualPool, quiet},
@@ -62,9 +59,9 @@ func TestFindings_AsLastReported(t *testing.T) {
 			o.AddReports(podstate.UnreadReport("worker-2", "", "1"))
 		}}},
 		"the address was assigned to another sandbox, and the pod is gone": {findings.Conflict, []Part{nodes,
-			UsualPool, UsualPod(Carrying("10.0.0.5")), other, StaleReport("worker-2", runs())}},
+			UsualPool, carrier, other, StaleReport("worker-2", runs())}},
 		"the address was assigned to another sandbox, and the pod has another one": {findings.Conflict, []Part{nodes,
-			UsualPool, UsualPod(Carrying("10.0.0.5")), other, StaleReport("worker-2", runs()),
+			UsualPool, carrier, other, StaleReport("worker-2", runs()),
 			Pod("web-7", UID("uid-7"), OnNode("worker-2"), Carrying("10.0.0.9"))}},
 		"the allocation is of a pod that the silent node may have started since": {findings.Misrecorded,
 			[]Part{nodes, UsualPool, UsualPod(OnNode("worker-2")), quiet, StaleReport("worker-2", runs())}},
@@ -76,8 +73,7 @@ func TestFindings_AsLastReported(t *testing.T) {
 		})
 	}
 	t.Run("the pod names the address, and it was assigned to another sandbox, too", func(t *testing.T) {
-		found := FindingsOf(findings.Conflict, nodes, UsualPool, UsualPod(), other, StaleReport("worker-2", runs()),
-			NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")),
+		found := FindingsOf(findings.Conflict, nodes, UsualPool, UsualPod(), other, StaleReport("worker-2", runs()), here,
 			Pod("web-7", UID("uid-7"), OnNode("worker-2"), Carrying("10.0.0.5")))
 		if len(found) == 0 {
 			t.Error("no Conflict")

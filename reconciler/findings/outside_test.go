@@ -29,8 +29,8 @@ func nadIn(namespace, name, config string) Part {
 func TestOutsideDefinition_Allocations(t *testing.T) {
 	cidr, old := "10.0.0.0/24", UsualPool
 	wb := func(cidr string, more ...string) Part { return NAD("wb", WhereaboutsConfig(cidr, "", more...)) }
-	pod, box := UsualPod(Carrying("10.0.0.5")), ReportingWorker(Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")))
-	running := All(old, pod, box)
+	box := ReportingWorker(box1)
+	running := All(old, carrier, box)
 	phantom := All(old, box)
 	ip6 := All(Pool("fd00---64", "fd00::/64", Alloc("5", "default/web-0", "box-1", "net1")), UsualPod(Carrying("fd00::5")))
 	for _, c := range []struct {
@@ -51,8 +51,7 @@ func TestOutsideDefinition_Allocations(t *testing.T) {
 		{"it ends before it", "it assigns 10.0.0.1 to 10.0.0.4 of 10.0.0.0/24",
 			[]Part{running, wb(cidr, `"range_end":"10.0.0.4"`)}},
 		{"it ends with it", "", []Part{running, wb(cidr, `"range_end":"10.0.0.5"`)}},
-		{"its range was edited to begin before it, and to end behind it", "",
-			[]Part{running, wb("10.0.0.2-10.0.0.9/24")}},
+		{"its range was edited to begin before it, and to end behind it", "", []Part{running, wb("10.0.0.2-10.0.0.9/24")}},
 		{"it excludes it", "it excludes 10.0.0.4/30", []Part{running, wb(cidr, `"exclude":["10.0.0.4/30"]`)}},
 		{"it excludes it alone", "it excludes 10.0.0.5/32", []Part{running, wb(cidr, `"exclude":["10.0.0.5"]`)}},
 		{"it excludes others", "", []Part{running, wb(cidr, `"exclude":["10.0.0.8/30"]`)}},
@@ -71,9 +70,9 @@ func TestOutsideDefinition_Allocations(t *testing.T) {
 		{"an IPv6 range excludes it", "it excludes fd00::4/126", []Part{ip6, wb("fd00::/64", `"exclude":["fd00::4/126"]`)}},
 
 		{"its node's slice has it", "", []Part{ThreeNodes(), wb(cidr, `"node_slice_size":"/28"`),
-			Pool("worker-1-10.0.0.0-28", "10.0.0.0/28", UsualAllocation), pod, box}},
+			sliceOf("worker-1", UsualAllocation), carrier, box}},
 		{"its slice has no bounds", "", []Part{ThreeNodes(), wb(cidr, `"node_slice_size":"/28"`,
-			`"exclude":["10.0.0.5"]`), Pool("worker-1-10.0.0.0-28", "10.0.0.0/28", UsualAllocation), pod, box}},
+			`"exclude":["10.0.0.5"]`), sliceOf("worker-1", UsualAllocation), carrier, box}},
 		{"its range was cut into slices", "it assigns from slices of 10.0.0.0/24",
 			[]Part{running, ThreeNodes(), wb(cidr, `"node_slice_size":"/28"`)}},
 
@@ -101,7 +100,7 @@ func TestOutsideDefinition_Allocations(t *testing.T) {
 		}}},
 		{"it is stale", "", []Part{old, ReportingWorker(), wb("10.9.0.0/24")}},
 		{"its pod is starting", "", []Part{old, UsualPod(Phase("Pending"), NoNetworkStatus), box, wb("10.9.0.0/24")}},
-		{"an IPAMClaim keeps it", "", []Part{ClaimedPool, IPAMClaim("vm.net1", "10.0.0.5"), pod, box, wb("10.9.0.0/24")}},
+		{"an IPAMClaim keeps it", "", []Part{ClaimedPool, IPAMClaim("vm.net1", "10.0.0.5"), carrier, box, wb("10.9.0.0/24")}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			expectOutside(t, c.why, FindingsOf(findings.OutsideDefinition, c.parts...))
@@ -127,33 +126,32 @@ func expectOutside(t *testing.T, why string, found []findings.Finding) {
 
 // Here default/web-0 runs with 10.0.0.5, and no pool records it.
 func TestOutsideDefinition_Carriers(t *testing.T) {
-	now := Pool("10.0.0.0-24", "10.0.0.0/24")
 	wb := func(more ...string) Part { return NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", more...)) }
 	late := wb(`"range_start":"10.0.0.9"`)
-	pod, box := UsualPod(Carrying("10.0.0.5")), ReportingWorker(Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")))
+	box := ReportingWorker(box1)
 	says := "default/wb would not assign it: it assigns 10.0.0.9 to 10.0.0.254 of 10.0.0.0/24"
 	for _, c := range []struct {
 		says, why string
 		parts     []Part
 	}{
-		{"its definition would not assign it", says, []Part{now, pod, box, late}},
-		{"only its network-status names it", says, []Part{now, pod, Node("worker-1"), late}},
-		{"its definition may assign it", "", []Part{now, pod, box, wb()}},
-		{"another definition of its network may", "", []Part{now, pod, box, late, NAD("wb2",
+		{"its definition would not assign it", says, []Part{empty, carrier, box, late}},
+		{"only its network-status names it", says, []Part{empty, carrier, Node("worker-1"), late}},
+		{"its definition may assign it", "", []Part{empty, carrier, box, wb()}},
+		{"another definition of its network may", "", []Part{empty, carrier, box, late, NAD("wb2",
 			WhereaboutsConfig("10.0.0.0/28", ""))}},
-		{"a definition of another network may", says, []Part{now, pod, box, late, NAD("wb2",
+		{"a definition of another network may", says, []Part{empty, carrier, box, late, NAD("wb2",
 			WhereaboutsConfig("10.0.0.0/28", "red"))}},
-		{"a pool records it: the finding is on the allocation", says, []Part{UsualPool, pod, box, late}},
-		{"the interface has another address, so this one may be static", "", []Part{now, UsualPod(NetworkStatus(
+		{"a pool records it: the finding is on the allocation", says, []Part{UsualPool, carrier, box, late}},
+		{"the interface has another address, so this one may be static", "", []Part{empty, UsualPod(NetworkStatus(
 			`[{"name":"default/wb","interface":"net1","ips":["10.0.0.20","10.0.0.5"]}]`)), box, late}},
-		{"the interface has an address of the other family", says, []Part{now, UsualPod(NetworkStatus(
+		{"the interface has an address of the other family", says, []Part{empty, UsualPod(NetworkStatus(
 			`[{"name":"default/wb","interface":"net1","ips":["fd00::5","10.0.0.5"]}]`)), box, late}},
-		{"its definition cannot be read", "", []Part{now, pod, box, NAD("wb", "nonsense")}},
-		{"its definition has another IPAM", "", []Part{now, pod, box, NAD("wb", `{"ipam":{"type":"static"}}`), NAD("wb2",
-			WhereaboutsConfig("10.0.0.0/24", "", `"range_start":"10.0.0.9"`))}},
-		{"it is a phantom, which names none", "", []Part{now, box, late}},
-		{"it is new", "", []Part{now, UsualPod(Carrying("10.0.0.5"), MadeAgo(time.Second)), box, late}},
-		{"its report shows that it does not have it", "", []Part{now, pod, late,
+		{"its definition cannot be read", "", []Part{empty, carrier, box, NAD("wb", "nonsense")}},
+		{"its definition has another IPAM", "", []Part{empty, carrier, box, NAD("wb", `{"ipam":{"type":"static"}}`),
+			NAD("wb2", WhereaboutsConfig("10.0.0.0/24", "", `"range_start":"10.0.0.9"`))}},
+		{"it is a phantom, which names none", "", []Part{empty, box, late}},
+		{"it is new", "", []Part{empty, UsualPod(Carrying("10.0.0.5"), MadeAgo(time.Second)), box, late}},
+		{"its report shows that it does not have it", "", []Part{empty, carrier, late,
 			ReportingWorker(Sandbox("box-1", UsualUID, WithAddress("10.0.0.20", "")))}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
@@ -163,8 +161,7 @@ func TestOutsideDefinition_Carriers(t *testing.T) {
 }
 
 func TestOutsideDefinition_NeverMakesAnythingStale(t *testing.T) {
-	parts := []Part{UsualPool, UsualPod(Carrying("10.0.0.5")), ReportingWorker(Sandbox("box-1", UsualUID,
-		WithAddress("10.0.0.5", "")))}
+	parts := []Part{UsualPool, carrier, ReportingWorker(box1)}
 	ruling := func(cidr string) Ruling {
 		all := append(slices.Clone(parts), NAD("wb", WhereaboutsConfig(cidr, "")))
 		return RulingOf(Judged(Observe(all...), facts.Policy{}).Allocations[0])

@@ -21,61 +21,57 @@ func gotIn(cidr, network string) Part {
 // A definition was edited while its pods run on, or etcd was restored from before the edit. The next ADD reads the pool
 // of the range of today.
 func TestUnrecorded_AfterAnEdit(t *testing.T) {
-	now := Pool("10.0.0.0-24", "10.0.0.0/24")
-	here, old := NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), gotIn("10.0.0.0/23", "")
+	old := gotIn("10.0.0.0/23", "")
 	off := NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", `"enable_overlapping_ranges":false`))
 	before := Pool("10.0.0.0-23", "10.0.0.0/23", UsualAllocation)
 	slices := All(ThreeNodes(), NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", `"node_slice_size":"/28"`)),
 		FreshReport("worker-2"))
 	reserved := Reservation("10.0.0.5", "default/web-0", LongAgo)
-	pod := UsualPod(Carrying("10.0.0.5"))
 	withoutAgents := func(o *Observed) { o.Reports = o.Reports.With(nil) }
 	for _, c := range []struct {
 		says          string
 		agents, alone int // findings with node agents, and without
 		parts         []Part
 	}{
-		{"the range was shrunk", 1, 1, []Part{now, here}},
+		{"the range was shrunk", 1, 1, []Part{empty, here}},
 		{"the range was grown", 1, 1, []Part{Pool("10.0.0.0-16", "10.0.0.0/16"), NAD("wb",
 			WhereaboutsConfig("10.0.0.0/16", ""))}},
 		{"no pool of today's range exists yet", 1, 1, []Part{Pool("red-10.1.0.0-24", "10.1.0.0/24"), here}},
-		{"the pool of the range before has the allocation", 1, 1, []Part{now, before, off}},
+		{"the pool of the range before has the allocation", 1, 1, []Part{empty, before, off}},
 		{"no ADD has created the pool of today's range yet", 1, 1, []Part{before, off}},
-		{"the pool of the range before has it, and its reservation is missing", 1, 1, []Part{now, before, here}},
-		{"its reservation keeps the address from ADDs", 0, 0, []Part{now, before, here, reserved}},
+		{"the pool of the range before has it, and its reservation is missing", 1, 1, []Part{empty, before, here}},
+		{"its reservation keeps the address from ADDs", 0, 0, []Part{empty, before, here, reserved}},
 		{"the reservation does, and no pool of today's range exists yet", 0, 0, []Part{before, here, reserved}},
-		{"ADDs ignore reservations", 1, 1, []Part{now, before, off, reserved}},
-		{"another definition of the range ignores reservations", 1, 1, []Part{now, before, here, reserved, NAD("wb2",
+		{"ADDs ignore reservations", 1, 1, []Part{empty, before, off, reserved}},
+		{"another definition of the range ignores reservations", 1, 1, []Part{empty, before, here, reserved, NAD("wb2",
 			WhereaboutsConfig("10.0.0.0/24", "", `"enable_overlapping_ranges":false`))}},
-		{"the reservation is another pod's", 1, 1, []Part{now, before, here, Reservation("10.0.0.5", "default/x", LongAgo)}},
+		{"the reservation is another pod's", 1, 1, []Part{empty, before, here,
+			Reservation("10.0.0.5", "default/x", LongAgo)}},
 		{"the pool of today has the allocation", 0, 0, []Part{UsualPool, here}},
 		{"the pool of today has an allocation of another pod", 0, 0, []Part{here,
 			Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/x", "box-x", "net1"))}},
-		{"whereabouts was moved to another namespace", 0, 0, []Part{UsualPool, here,
-			poolIn("whereabouts-old", Pool("10.0.0.0-24", "10.0.0.0/24"))}},
+		{"whereabouts was moved to another namespace", 0, 0, []Part{UsualPool, here, poolIn("whereabouts-old", empty)}},
 		{"no range of today has the address: nothing can assign it", 0, 0, []Part{Pool("10.0.0.0-30", "10.0.0.0/30"),
 			Pool("10.0.0.0-23", "10.0.0.0/23"), NAD("wb", WhereaboutsConfig("10.0.0.0/30", ""))}},
-		{"its own definition has not, another of the network has", 1, 1, []Part{now, here,
+		{"its own definition has not, another of the network has", 1, 1, []Part{empty, here,
 			NAD("wb", WhereaboutsConfig("10.0.0.0/30", "")), NAD("wb2", WhereaboutsConfig("10.0.0.0/24", ""))}},
-		{"another definition has the range of before, without reservations", 1, 1, []Part{now, before, off,
+		{"another definition has the range of before, without reservations", 1, 1, []Part{empty, before, off,
 			NAD("wb2", WhereaboutsConfig("10.0.0.0/23", "", `"enable_overlapping_ranges":false`))}},
 		{"the definition has another network_name now", 1, 1, []Part{before, reserved,
 			Pool("red-10.0.0.0-24", "10.0.0.0/24"), NAD("wb", WhereaboutsConfig("10.0.0.0/24", "red"))}},
-		{"the definition was renamed: only its CNI cache names the network", 1, 0, []Part{now, NAD("renamed",
+		{"the definition was renamed: only its CNI cache names the network", 1, 0, []Part{empty, NAD("renamed",
 			WhereaboutsConfig("10.0.0.0/24", ""))}},
 		{"the range is cut into slices now, and the pool of before has it", 1, 1, []Part{slices, before,
-			Pool("worker-1-10.0.0.0-28", "10.0.0.0/28")}},
+			sliceOf("worker-1")}},
 		{"the range is cut into slices now, and none has the address", 1, 1, []Part{slices, before}},
-		{"only the slice of another node has the address", 1, 1, []Part{slices,
-			Pool("worker-2-10.0.0.0-28", "10.0.0.0/28")}},
-		{"the slice of another node has the allocation", 0, 0, []Part{slices,
-			Pool("worker-2-10.0.0.0-28", "10.0.0.0/28", UsualAllocation)}},
+		{"only the slice of another node has the address", 1, 1, []Part{slices, sliceOf("worker-2")}},
+		{"the slice of another node has the allocation", 0, 0, []Part{slices, sliceOf("worker-2", UsualAllocation)}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
-			if found := FindingsOf(findings.Unrecorded, append(c.parts, pod, old)...); len(found) != c.agents {
+			if found := FindingsOf(findings.Unrecorded, append(c.parts, carrier, old)...); len(found) != c.agents {
 				t.Errorf("with agents got %d findings, want %d: %+v", len(found), c.agents, found)
 			}
-			if found := FindingsOf(findings.Unrecorded, append(c.parts, pod, withoutAgents)...); len(found) != c.alone {
+			if found := FindingsOf(findings.Unrecorded, append(c.parts, carrier, withoutAgents)...); len(found) != c.alone {
 				t.Errorf("without agents got %d findings, want %d: %+v", len(found), c.alone, found)
 			}
 		})
@@ -83,29 +79,28 @@ func TestUnrecorded_AfterAnEdit(t *testing.T) {
 }
 
 func TestUnrecorded_RepairAfterAnEdit(t *testing.T) {
-	now, here := Pool("10.0.0.0-24", "10.0.0.0/24"), NAD("wb", WhereaboutsConfig("10.0.0.0/24", ""))
-	pod, old := UsualPod(Carrying("10.0.0.5")), gotIn("10.0.0.0/23", "")
+	old := gotIn("10.0.0.0/23", "")
 	other := func(ip string) SandboxEdit { return AddressIn(ip, "net1", "10.0.0.0/25", "") }
 	for _, c := range []struct {
 		says, pool, podRef string // the pool and podref that are written; "" for none
 		why                string // why nothing is written
 		parts              []Part
 	}{
-		{"a live pod", "10.0.0.0-24", "default/web-0", "", []Part{now, here, pod, old}},
-		{"a phantom", "10.0.0.0-24", "default/web-0_uid-1", "", []Part{now, here, old}},
+		{"a live pod", "10.0.0.0-24", "default/web-0", "", []Part{empty, here, carrier, old}},
+		{"a phantom", "10.0.0.0-24", "default/web-0_uid-1", "", []Part{empty, here, old}},
 		{"a phantom whose pool of today does not exist", "10.0.0.0-24", "default/web-0_uid-1", "",
 			[]Part{Pool("red-10.1.0.0-24", "10.1.0.0/24"), here, old}},
 		{"the pool of the range before has it", "10.0.0.0-24", "default/web-0", "",
-			[]Part{now, Pool("10.0.0.0-23", "10.0.0.0/23", UsualAllocation), here, pod, old}},
+			[]Part{empty, Pool("10.0.0.0-23", "10.0.0.0/23", UsualAllocation), here, carrier, old}},
 		{"the network was renamed", "", "", `the sandbox got the address in network "", before its definition was edited`,
-			[]Part{Pool("red-10.0.0.0-24", "10.0.0.0/24"), NAD("wb", WhereaboutsConfig("10.0.0.0/24", "red")), pod, old}},
+			[]Part{Pool("red-10.0.0.0-24", "10.0.0.0/24"), NAD("wb", WhereaboutsConfig("10.0.0.0/24", "red")), carrier, old}},
 		{"the pool is another node's", "", "", "the pool is the slice of another node", []Part{ThreeNodes(), Sliced(""),
-			Pool("worker-2-10.0.0.0-28", "10.0.0.0/28"), pod, old}},
+			sliceOf("worker-2"), carrier, old}},
 		{"the interface has two addresses of the pool", "", "", "the interface has another address in the pool's range",
-			[]Part{Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("9", "default/web-0", "box-1", "net1")), here, pod,
+			[]Part{Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("9", "default/web-0", "box-1", "net1")), here, carrier,
 				ReportingWorker(Sandbox("box-1", UsualUID, other("10.0.0.5"), AddressIn("10.0.0.9", "net1", "10.0.0.0/24", "")))}},
 		{"two interfaces have one each", "10.0.0.0-24", "default/web-0", "",
-			[]Part{Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("9", "default/web-0", "box-1", "net2")), here, pod,
+			[]Part{Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("9", "default/web-0", "box-1", "net2")), here, carrier,
 				ReportingWorker(Sandbox("box-1", UsualUID, other("10.0.0.5"), AddressIn("10.0.0.9", "net2", "10.0.0.0/24", "")))}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
@@ -127,13 +122,13 @@ func TestUnrecorded_RepairAfterAnEdit(t *testing.T) {
 		})
 	}
 	t.Run("what is written is found again, and then nothing is", func(t *testing.T) {
-		x := Judged(Observe(now, here, pod, old), facts.Policy{}).Facts()
+		x := Judged(Observe(empty, here, carrier, old), facts.Policy{}).Facts()
 		at := []netip.Addr{netip.MustParseAddr("10.0.0.5")}
 		again := findings.At(judge.JudgeAt(x, nil, nil, at), at, nil)
 		if len(again) != 1 || again[0].Repair == nil {
 			t.Errorf("the second check has %+v", again)
 		}
-		if found := FindingsOf(findings.Unrecorded, UsualPool, here, pod, old); len(found) > 0 {
+		if found := FindingsOf(findings.Unrecorded, UsualPool, here, carrier, old); len(found) > 0 {
 			t.Errorf("after the repair %+v", found)
 		}
 	})
@@ -141,10 +136,9 @@ func TestUnrecorded_RepairAfterAnEdit(t *testing.T) {
 
 // The pool of today names a sandbox that does not run. Its DEL would release the address.
 func TestMisrecorded_AfterAnEdit(t *testing.T) {
-	here, nodes := NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), All(Node("worker-1"), Node("worker-2"))
 	runs := FreshReport("worker-2", Sandbox("box-7", "uid-7", OfPod("web-7"),
 		AddressIn("10.0.0.5", "net1", "10.0.0.0/23", "")))
-	cluster := All(here, nodes, Pod("web-7", UID("uid-7"), OnNode("worker-2")), runs, FreshReport("worker-1"))
+	cluster := All(here, nodes, runner, runs, FreshReport("worker-1"))
 	its := Alloc("5", "default/web-7", "box-7", "net1")
 	expectFindings(t, findings.Misrecorded, []findingCase{
 		{"the range of the carrier is of before", 1, []Part{UsualPool, cluster}},
@@ -153,9 +147,9 @@ func TestMisrecorded_AfterAnEdit(t *testing.T) {
 		{"no ADD reads the pool any more", 0, []Part{Pool("10.0.0.0-23", "10.0.0.0/23", UsualAllocation), cluster}},
 	})
 	t.Run("the sandbox whose pool no ADD reads any more is Unrecorded in that of today", func(t *testing.T) {
-		found := FindingsOf(findings.Unrecorded, Pool("10.0.0.0-23", "10.0.0.0/23", UsualAllocation), cluster)
-		if len(found) != 1 || found[0].Repair == nil || found[0].Repair.Pool.Name != "10.0.0.0-24" {
-			t.Errorf("got %+v", found)
+		r := repairOf(t, findings.Unrecorded, Pool("10.0.0.0-23", "10.0.0.0/23", UsualAllocation), cluster)
+		if r.Pool.Name != "10.0.0.0-24" {
+			t.Errorf("got %+v", r)
 		}
 	})
 }
@@ -163,14 +157,14 @@ func TestMisrecorded_AfterAnEdit(t *testing.T) {
 // An IPPool is deleted. What was found in its range is found without it, too.
 func TestDeletedPool_WithoutAgents(t *testing.T) {
 	a, b := Pod("a", Carrying("10.0.0.5")), Pod("b", Carrying("10.0.0.5"))
-	here, other := NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), Pool("red-10.1.0.0-24", "10.1.0.0/24")
+	other := Pool("red-10.1.0.0-24", "10.1.0.0/24")
 	elsewhere := poolIn("elsewhere", Pool("red-10.2.0.0-24", "10.2.0.0/24"))
 	for _, c := range []struct {
 		says, pool            string // of the findings
 		conflicts, unrecorded int
 		parts                 []Part
 	}{
-		{"the pool exists", "kube-system/10.0.0.0-24", 1, 2, []Part{Pool("10.0.0.0-24", "10.0.0.0/24"), here, a, b}},
+		{"the pool exists", "kube-system/10.0.0.0-24", 1, 2, []Part{empty, here, a, b}},
 		{"it was deleted", "kube-system/10.0.0.0-24", 1, 2, []Part{other, here, a, b}},
 		{"it was deleted, and pools are in two namespaces", "", 1, 2, []Part{other, elsewhere, here, a, b}},
 		{"it was the only one", "", 1, 2, []Part{here, a, b}},
@@ -192,7 +186,7 @@ func TestDeletedPool_WithoutAgents(t *testing.T) {
 
 // Tenants write definitions. Each address is looked up by the lengths of their prefixes.
 func TestManyDefinitions(t *testing.T) {
-	parts := []Part{Pool("10.0.0.0-24", "10.0.0.0/24")}
+	parts := []Part{empty}
 	for i := range 5000 {
 		config := WhereaboutsConfig("10.0.0.0/24", fmt.Sprint("n", i))
 		if i%2 > 0 {
@@ -216,10 +210,9 @@ func TestManyDefinitions(t *testing.T) {
 
 // A definition was edited to another network_name. Its pods from before and after the edit are on one network.
 func TestConflict_AfterANetworkWasRenamed(t *testing.T) {
-	nodes, red := All(Node("worker-1"), Node("worker-2")), NAD("wb", WhereaboutsConfig("10.0.0.0/24", "red"))
-	pools := All(Pool("10.0.0.0-24", "10.0.0.0/24"), Pool("red-10.0.0.0-24", "10.0.0.0/24"))
-	one := All(Pod("a", UID("uid-a"), Carrying("10.0.0.5")), FreshReport("worker-1", Sandbox("box-1", "uid-a", OfPod("a"),
-		WithAddress("10.0.0.5", ""))))
+	red := NAD("wb", WhereaboutsConfig("10.0.0.0/24", "red"))
+	pools := All(empty, Pool("red-10.0.0.0-24", "10.0.0.0/24"))
+	one := All(Pod("a", UID("uid-a"), Carrying("10.0.0.5")), FreshReport("worker-1", boxA))
 	two := func(network string) Part {
 		return All(Pod("b", UID("uid-b"), OnNode("worker-2"), Carrying("10.0.0.5")), FreshReport("worker-2",
 			Sandbox("box-2", "uid-b", OfPod("b"), WithAddress("10.0.0.5", network))))
@@ -229,11 +222,9 @@ func TestConflict_AfterANetworkWasRenamed(t *testing.T) {
 	expectFindings(t, findings.Conflict, []findingCase{
 		{"one of them is from before the edit", 2, []Part{nodes, pools, red, one, two("red")}},
 		{"both are", 2, []Part{nodes, pools, red, one, two("")}},
-		{"one is a phantom from before the edit", 1, []Part{nodes, pools, red, one, FreshReport("worker-2",
-			Sandbox("box-2", "uid-b", OfPod("b"), WithAddress("10.0.0.5", "")))}},
-		{"a definition still has the network of the one: its pod's network-status does not count", 0, []Part{nodes, pools,
-			NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), NAD("blue", WhereaboutsConfig("10.0.0.0/24", "red")),
-			Pod("a", UID("uid-a"), blue), FreshReport("worker-1", Sandbox("box-1", "uid-a", OfPod("a"),
-				WithAddress("10.0.0.5", ""))), two("red")}},
+		{"one is a phantom from before the edit", 1, []Part{nodes, pools, red, one, FreshReport("worker-2", boxB)}},
+		{"a definition still has the network of the one: its pod's network-status does not count", 0,
+			[]Part{nodes, pools, here, NAD("blue", WhereaboutsConfig("10.0.0.0/24", "red")), Pod("a", UID("uid-a"), blue),
+				FreshReport("worker-1", boxA), two("red")}},
 	})
 }

@@ -14,7 +14,7 @@ import (
 // A definition is cut or deleted while its pods run. Nothing that was found may vanish without a word.
 func TestUnknownDefinitions(t *testing.T) {
 	recorded := Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/a", "box-1", "net1"))
-	empty, broken := Pool("10.0.0.0-24", "10.0.0.0/24"), NAD("wb", "{")
+	broken := NAD("wb", "{")
 	a, b := Pod("a", Carrying("10.0.0.5")), Pod("b", Carrying("10.0.0.5"))
 	on := func(network string) Part { return Pod("b", CarryingOn(network, "net1", "10.0.0.5")) }
 	requests := Requesting("wb")

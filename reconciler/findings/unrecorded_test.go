@@ -15,25 +15,20 @@ import (
 )
 
 func TestUnrecorded(t *testing.T) {
-	empty := Pool("10.0.0.0-24", "10.0.0.0/24")
-	here := NAD("wb", WhereaboutsConfig("10.0.0.0/24", ""))
 	worker := Node("worker-1")
+	runs := FreshReport("worker-1", box1)
 	runsWith := func(edits ...SandboxEdit) Part { return FreshReport("worker-1", Sandbox("box-1", UsualUID, edits...)) }
 	expectFindings(t, findings.Unrecorded, []findingCase{
 		{"a live pod carries an address that the pool has no entry for", 1, []Part{empty, here, carrier}},
-		{"a running sandbox has one", 1, []Part{empty, worker, UsualPod(), runsWith(WithAddress("10.0.0.5", ""))}},
-		{"a phantom's sandbox has one", 1, []Part{empty, worker, runsWith(WithAddress("10.0.0.5", ""))}},
-		{"a terminating pod's running sandbox has one", 1, []Part{empty, worker, terminating,
-			runsWith(WithAddress("10.0.0.5", ""))}},
-		{"the pod and its sandbox both have it: one finding", 1, []Part{empty, here, worker, carrier,
-			runsWith(WithAddress("10.0.0.5", ""))}},
-		{"the pool has the allocation", 0,
-			[]Part{UsualPool, here, worker, carrier, runsWith(WithAddress("10.0.0.5", ""))}},
+		{"a running sandbox has one", 1, []Part{empty, worker, UsualPod(), runs}},
+		{"a phantom's sandbox has one", 1, []Part{empty, worker, runs}},
+		{"a terminating pod's running sandbox has one", 1, []Part{empty, worker, terminating, runs}},
+		{"the pod and its sandbox both have it: one finding", 1, []Part{empty, here, worker, carrier, runs}},
+		{"the pool has the allocation", 0, []Part{UsualPool, here, worker, carrier, runs}},
 		{"the pool has the allocation under a key with zeros", 0,
 			[]Part{Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("005", "default/web-0", "box-1", "net1")), here, carrier}},
 		{"the pool has an allocation of another pod", 0, []Part{Pool("10.0.0.0-24", "10.0.0.0/24",
-			Alloc("5", "default/x", "box-x",
-				"net1")), here, carrier}},
+			Alloc("5", "default/x", "box-x", "net1")), here, carrier}},
 		{"the pool has an allocation that cannot be read", 0,
 			[]Part{Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "", "box-x", "net1")), here, carrier}},
 		{"the pool itself cannot be read", 0, []Part{Pool("10.0.0.0-24", "10.0.0.0"), here, carrier}},
@@ -47,28 +42,26 @@ func TestUnrecorded(t *testing.T) {
 		{"the pod is Pending", 0, []Part{empty, here, UsualPod(Phase("Pending"), Carrying("10.0.0.5"))}},
 		{"the pod is terminating", 0, []Part{empty, here, terminatingCarrier}},
 		{"the pod is finished", 0, []Part{empty, here, UsualPod(Phase("Succeeded"), Carrying("10.0.0.5"))}},
-		{"the sandbox is not ready", 0, []Part{empty, worker, runsWith(WithAddress("10.0.0.5", ""), NotReady(nil))}},
-		{"the report is stale", 1, []Part{empty, worker, StaleReport("worker-1", Sandbox("box-1", UsualUID,
-			WithAddress("10.0.0.5", "")))}},
+		{"the sandbox is not ready", 0, []Part{empty, worker, runsWith(with5, NotReady(nil))}},
+		{"the report is stale", 1, []Part{empty, worker, StaleReport("worker-1", box1)}},
 		{"the sandbox's address is of another network", 0, []Part{empty, worker, runsWith(WithAddress("10.0.0.5", "red"))}},
 		{"the sandbox's address is of another range", 0, []Part{empty, worker, runsWith(AddressIn("10.0.0.5", "net1",
 			"10.0.0.0/16", ""))}},
 		{"an attachment", 0, []Part{empty, worker, FreshReport("worker-1", Attachment("box-1", UsualUID, time.Minute, Open,
 			Address("10.0.0.5", "")))}},
 		{"the node's slice has no entry: the range that is cached is the whole one", 1, []Part{
-			Pool("worker-1-10.0.0.0-28", "10.0.0.0/28"), worker, UsualPod(), runsWith(WithAddress("10.0.0.5", ""))}},
+			sliceOf("worker-1"), worker, UsualPod(), runs}},
 	})
 }
 
 // An address that another plugin may have assigned is in use, and no pool needs an entry for it.
 func TestAnUnattributedAddressIsClaimedAndNeverRecorded(t *testing.T) {
 	other := func(b *v1alpha1.Sandbox) { b.Addresses[0].Unattributed = true }
-	cluster := All(NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), Node("worker-1"), Pod("static", UID("uid-9")),
-		FreshReport("worker-1", Gone("box-1", UsualUID),
-			Sandbox("box-9", "uid-9", OfPod("static"), WithAddress("10.0.0.5", ""), other)))
+	cluster := All(here, Node("worker-1"), Pod("static", UID("uid-9")), FreshReport("worker-1", Gone("box-1", UsualUID),
+		Sandbox("box-9", "uid-9", OfPod("static"), with5, other)))
 	for _, kind := range []findings.Kind{findings.Unrecorded, findings.Misrecorded} {
 		for says, pool := range map[string]Part{
-			"an empty pool": Pool("10.0.0.0-24", "10.0.0.0/24"), "another's entry": UsualPool,
+			"an empty pool": empty, "another's entry": UsualPool,
 		} {
 			if found := FindingsOf(kind, pool, cluster); len(found) > 0 {
 				t.Errorf("%s: %+v", says, found)
@@ -78,10 +71,20 @@ func TestAnUnattributedAddressIsClaimedAndNeverRecorded(t *testing.T) {
 	Expect(t, Want(judge.Held, judge.ClaimedByOther, false, judge.Gone), UsualPool, cluster)
 }
 
+// repairOf is what a repair writes for the only finding.
+func repairOf(t *testing.T, kind findings.Kind, parts ...Part) *findings.Repair {
+	t.Helper()
+	found := FindingsOf(kind, parts...)
+	if len(found) != 1 || found[0].Repair == nil {
+		t.Fatalf("got %+v", found)
+	}
+	return found[0].Repair
+}
+
 // What --repair would write for it.
 func TestWhatARepairWrites(t *testing.T) {
-	empty, worker := Pool("10.0.0.0-24", "10.0.0.0/24"), Node("worker-1")
-	runsWith := FreshReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")))
+	worker := Node("worker-1")
+	runsWith := FreshReport("worker-1", box1)
 	for says, c := range map[string]struct {
 		pods   Part
 		podRef string
@@ -92,11 +95,7 @@ func TestWhatARepairWrites(t *testing.T) {
 		"a mirror pod":                             {UsualPod(UID("uid-2"), MirrorOf(UsualUID)), "default/web-0"},
 	} {
 		t.Run(says, func(t *testing.T) {
-			found := FindingsOf(findings.Unrecorded, empty, worker, runsWith, c.pods)
-			if len(found) != 1 || found[0].Repair == nil {
-				t.Fatalf("got %+v", found)
-			}
-			r := found[0].Repair
+			r := repairOf(t, findings.Unrecorded, empty, worker, runsWith, c.pods)
 			if r.Pool.Name != "10.0.0.0-24" || r.Key != "5" || r.ContainerID != "box-1" || r.IfName != "net1" ||
 				r.PodRef != c.podRef {
 				t.Errorf("got %+v", r)
@@ -104,7 +103,7 @@ func TestWhatARepairWrites(t *testing.T) {
 		})
 	}
 	t.Run("a pod alone: its sandbox is not known, and nothing is written", func(t *testing.T) {
-		found := FindingsOf(findings.Unrecorded, empty, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), carrier)
+		found := FindingsOf(findings.Unrecorded, empty, here, carrier)
 		if len(found) != 1 || found[0].Repair != nil {
 			t.Errorf("got %+v", found)
 		}
@@ -117,12 +116,7 @@ func TestWhatARepairWrites(t *testing.T) {
 		}
 	})
 	t.Run("a reservation is written for its allocation", func(t *testing.T) {
-		found := FindingsOf(findings.MissingReservation, UsualPool, carrier, ReportingWorker(),
-			NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")))
-		if len(found) != 1 || found[0].Repair == nil {
-			t.Fatalf("got %+v", found)
-		}
-		r := found[0].Repair
+		r := repairOf(t, findings.MissingReservation, UsualPool, carrier, ReportingWorker(), here)
 		if r.Key != "" || r.Network != "" || r.Address.String() != "10.0.0.5" || r.PodRef != "default/web-0" ||
 			r.IfName != "net1" {
 			t.Errorf("got %+v", r)
@@ -139,52 +133,37 @@ func poolIn(ns string, part Part) Part {
 
 // What one pool records for the very interface no other lacks.
 func TestWhatIsRecordedAnywhereIsNotUnrecorded(t *testing.T) {
-	reporting := ReportingWorker(Sandbox("box-1", UsualUID, AddressIn("10.0.0.5", "net1", "10.0.0.0/24", "")))
+	reporting := ReportingWorker(box1)
 	both := ReportingWorker(Sandbox("box-1", UsualUID, AddressIn("10.0.0.5", "net1", "10.0.0.0/24", "red"),
 		AddressIn("10.0.0.5", "net2", "10.0.0.0/24", "blue")))
+	carrier2 := UsualPod(Carrying("10.0.0.5"), OnNode("worker-2"))
+	runs2 := FreshReport("worker-2", box1)
 	for name, c := range map[string]struct {
 		found   int
 		cluster []Part
 	}{
-		"whereabouts was moved to another namespace": {0, []Part{
-			UsualPool, poolIn("whereabouts-old", Pool("10.0.0.0-24", "10.0.0.0/24")),
-			NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")),
-			UsualPod(Carrying("10.0.0.5")), reporting}},
-		"the slice was another node's before": {0, []Part{
-			Pool("worker-1-10.0.0.0-26", "10.0.0.0/26"), Pool("worker-2-10.0.0.0-26", "10.0.0.0/26", Alloc("5", "default/web-0",
-				"box-1", "net1")),
-			NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", `"node_slice_size":"/26"`)), Node("worker-1"), Node("worker-2"),
-			FreshReport("worker-1"),
-			UsualPod(Carrying("10.0.0.5"), OnNode("worker-2")), FreshReport("worker-2", Sandbox("box-1", UsualUID,
-				AddressIn("10.0.0.5", "net1", "10.0.0.0/24", "")))}},
-		"the network's name is in whereabouts.conf alone": {0, []Part{
-			Pool("red-10.0.0.0-24", "10.0.0.0/24", UsualAllocation), Pool("10.0.0.0-24", "10.0.0.0/24"),
-			UsualPod(Carrying("10.0.0.5")), reporting}},
-		"another interface has the address in another network": {1, []Part{
-			Pool("red-10.0.0.0-24", "10.0.0.0/24", UsualAllocation), Pool("blue-10.0.0.0-24", "10.0.0.0/24"),
-			UsualPod(Carrying("10.0.0.5")), both}},
-		"its own slice lacks it, and another node's has been of that range since": {1, []Part{
-			Pool("worker-1-10.0.0.0-28", "10.0.0.0/28"), Pool("worker-2-10.0.0.0-28", "10.0.0.0/28"), Sliced(""), ThreeNodes(),
-			UsualPod(Carrying("10.0.0.5"), OnNode("worker-2")), FreshReport("worker-2", Sandbox("box-1", UsualUID,
-				AddressIn("10.0.0.5", "net1", "10.0.0.0/24", "")))}},
-		"its own slice lacks it, and another node's records it": {1, []Part{
-			Pool("worker-1-10.0.0.0-28", "10.0.0.0/28", UsualAllocation), Pool("worker-2-10.0.0.0-28", "10.0.0.0/28"),
-			Sliced(""), ThreeNodes(), UsualPod(Carrying("10.0.0.5"), OnNode("worker-2")), FreshReport("worker-1"),
-			FreshReport("worker-2", Sandbox("box-1", UsualUID, AddressIn("10.0.0.5", "net1", "10.0.0.0/24", "")))}},
+		"whereabouts was moved to another namespace": {0, []Part{UsualPool, poolIn("whereabouts-old", empty), here, carrier,
+			reporting}},
+		"the slice was another node's before": {0, []Part{Pool("worker-1-10.0.0.0-26", "10.0.0.0/26"),
+			Pool("worker-2-10.0.0.0-26", "10.0.0.0/26", UsualAllocation),
+			NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", `"node_slice_size":"/26"`)), nodes, FreshReport("worker-1"),
+			carrier2, runs2}},
+		"the network's name is in whereabouts.conf alone": {0, []Part{Pool("red-10.0.0.0-24", "10.0.0.0/24", UsualAllocation),
+			empty, carrier, reporting}},
+		"another interface has the address in another network": {1, []Part{Pool("red-10.0.0.0-24", "10.0.0.0/24",
+			UsualAllocation), Pool("blue-10.0.0.0-24", "10.0.0.0/24"), carrier, both}},
+		"its own slice lacks it, and another node's has been of that range since": {1, []Part{sliceOf("worker-1"),
+			sliceOf("worker-2"), Sliced(""), ThreeNodes(), carrier2, runs2}},
+		"its own slice lacks it, and another node's records it": {1, []Part{sliceOf("worker-1", UsualAllocation),
+			sliceOf("worker-2"), Sliced(""), ThreeNodes(), carrier2, FreshReport("worker-1"), runs2}},
 		"its own slice lacks it, another node's records it, and its node has no Node object": {1, []Part{
-			Pool("worker-1-10.0.0.0-28", "10.0.0.0/28", UsualAllocation), Pool("worker-2-10.0.0.0-28", "10.0.0.0/28"),
-			Sliced(""), Node("worker-1"), UsualPod(Carrying("10.0.0.5"), OnNode("worker-2")), FreshReport("worker-1"),
-			FreshReport("worker-2", Sandbox("box-1", UsualUID, AddressIn("10.0.0.5", "net1", "10.0.0.0/24", "")))}},
+			sliceOf("worker-1", UsualAllocation), sliceOf("worker-2"), Sliced(""), ReportingWorker(), carrier2, runs2}},
 		"its own slice lacks it, another node's records it, and that has no Node object": {1, []Part{
-			Pool("worker-1-10.0.0.0-28", "10.0.0.0/28", UsualAllocation), Pool("worker-2-10.0.0.0-28", "10.0.0.0/28"),
-			Sliced(""), Node("worker-2"), UsualPod(Carrying("10.0.0.5"), OnNode("worker-2")),
-			FreshReport("worker-2", Sandbox("box-1", UsualUID, AddressIn("10.0.0.5", "net1", "10.0.0.0/24", "")))}},
+			sliceOf("worker-1", UsualAllocation), sliceOf("worker-2"), Sliced(""), Node("worker-2"), carrier2, runs2}},
 		"its own slice has an allocation for it, and another node's has been of that range since": {0, []Part{
-			Pool("worker-1-10.0.0.0-28", "10.0.0.0/28"), Pool("worker-2-10.0.0.0-28", "10.0.0.0/28", Alloc("5", "default/web-0",
-				"box-0", "net1")), Sliced(""), ThreeNodes(),
-			UsualPod(Carrying("10.0.0.5"), OnNode("worker-2")), FreshReport("worker-2", Sandbox("box-1", UsualUID,
-				AddressIn("10.0.0.5", "net1", "10.0.0.0/24", "")))}},
-		"nowhere": {1, []Part{Pool("10.0.0.0-24", "10.0.0.0/24"), UsualPod(Carrying("10.0.0.5")), reporting}},
+			sliceOf("worker-1"), sliceOf("worker-2", Alloc("5", "default/web-0", "box-0", "net1")), Sliced(""), ThreeNodes(),
+			carrier2, runs2}},
+		"nowhere": {1, []Part{empty, carrier, reporting}},
 	} {
 		if found := FindingsOf(findings.Unrecorded, c.cluster...); len(found) != c.found {
 			t.Errorf("%s: %d findings, want %d: %+v", name, len(found), c.found, found)
@@ -196,9 +175,8 @@ func TestWhatIsRecordedAnywhereIsNotUnrecorded(t *testing.T) {
 // deletes it. The next ADD recreates it and begins with its first address.
 func TestAnAddressOfAPoolThatIsNotThereIsUnrecorded(t *testing.T) {
 	red := Pool("red-10.1.0.0-24", "10.1.0.0/24")
-	here := NAD("wb", WhereaboutsConfig("10.0.0.0/24", ""))
 	worker := Node("worker-1")
-	runs := FreshReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")))
+	runs := FreshReport("worker-1", box1)
 	elsewhere := func(o *Observed) {
 		o.Pools = append(o.Pools, ippool.NewPool("another-namespace", "green", ippool.NewPool("", "",
 			o.Pools[0].Range.Prefix()).Range.Prefix()))
@@ -227,7 +205,7 @@ func TestAnAddressOfAPoolThatIsNotThereIsUnrecorded(t *testing.T) {
 			[]Part{Pool("red-10.0.0.0-24", "10.0.0.0/24", UsualAllocation), here, worker, UsualPod(), runs}},
 		{"another interface has the address in another network", 1, []Part{Pool("red-10.0.0.0-24", "10.0.0.0/24",
 			Alloc("5", "default/web-0", "box-1", "net2")), here, worker, UsualPod(), FreshReport("worker-1", Sandbox("box-1",
-			UsualUID, AddressIn("10.0.0.5", "net1", "10.0.0.0/24", ""), AddressIn("10.0.0.5", "net2", "10.0.0.0/24", "red")))}},
+			UsualUID, with5, AddressIn("10.0.0.5", "net2", "10.0.0.0/24", "red")))}},
 		{"one definition cuts the range into slices, another does not", 1,
 			[]Part{red, here, NAD("sliced", WhereaboutsConfig("10.0.0.0/24", "", `"node_slice_size":"/28"`)), worker, UsualPod(),
 				runs}},
@@ -244,9 +222,8 @@ func TestAnAddressOfAPoolThatIsNotThereIsUnrecorded(t *testing.T) {
 		{"the definition cuts the range into slices: which one is the node's is not known", 1,
 			[]Part{red, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", `"node_slice_size":"/28"`)), worker, UsualPod(), runs}},
 		{"the sandbox is not ready", 0, []Part{red, here, worker, FreshReport("worker-1", Sandbox("box-1", UsualUID,
-			WithAddress("10.0.0.5", ""), NotReady(nil)))}},
-		{"the report is stale", 1, []Part{red, here, worker, UsualPod(), StaleReport("worker-1", Sandbox("box-1", UsualUID,
-			WithAddress("10.0.0.5", "")))}},
+			with5, NotReady(nil)))}},
+		{"the report is stale", 1, []Part{red, here, worker, UsualPod(), StaleReport("worker-1", box1)}},
 		{"only the pod says so", 1, []Part{red, here, carrier}},
 	})
 	t.Run("where its name is unknown, the finding has no pool and no repair, and says why", func(t *testing.T) {
@@ -264,9 +241,8 @@ func TestAnAddressOfAPoolThatIsNotThereIsUnrecorded(t *testing.T) {
 		}
 	})
 	t.Run("what is written for it", func(t *testing.T) {
-		found := FindingsOf(findings.Unrecorded, red, here, worker, UsualPod(),
-			FreshReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")), Sandbox("box-2", OtherUID,
-				OfPod("other"), WithAddress("10.0.0.6", ""))))
+		found := FindingsOf(findings.Unrecorded, red, here, worker, UsualPod(), FreshReport("worker-1", box1,
+			Sandbox("box-2", OtherUID, OfPod("other"), WithAddress("10.0.0.6", ""))))
 		if len(found) != 2 || found[0].Repair == nil || found[1].Repair == nil {
 			t.Fatalf("got %+v", found)
 		}
@@ -285,8 +261,7 @@ func TestAnAddressOfAPoolThatIsNotThereIsUnrecorded(t *testing.T) {
 	})
 	t.Run("a conflict names it, and the same pool", func(t *testing.T) {
 		found := FindingsOf(findings.Conflict, red, here, worker, UsualPod(), Pod("other", UID(OtherUID)),
-			FreshReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")), Sandbox("box-2", OtherUID,
-				OfPod("other"), WithAddress("10.0.0.5", ""))))
+			FreshReport("worker-1", box1, Sandbox("box-2", OtherUID, OfPod("other"), with5)))
 		if len(found) == 0 || found[0].Pool != "kube-system/10.0.0.0-24" {
 			t.Errorf("got %+v", found)
 		}
@@ -302,9 +277,8 @@ func TestAnAddressOfAPoolThatIsNotThereIsUnrecorded(t *testing.T) {
 
 // docs/operate/conflicts.md writes the missing allocation before it ends anybody who carries the address.
 func TestUnrecorded_WrittenDuringAConflict(t *testing.T) {
-	carried := []Part{Pool("10.0.0.0-24", "10.0.0.0/24"), Node("worker-1"), UsualPod(), FreshReport("worker-1",
-		Sandbox("box-2", OtherUID, OfPod("ghost"), WithAddress("10.0.0.5", "")),
-		Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")))}
+	carried := []Part{empty, Node("worker-1"), UsualPod(), FreshReport("worker-1",
+		Sandbox("box-2", OtherUID, OfPod("ghost"), with5), box1)}
 	if found := FindingsOf(findings.Conflict, carried...); len(found) != 1 {
 		t.Errorf("the conflicts are %+v", found)
 	}

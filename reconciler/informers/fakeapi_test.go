@@ -121,6 +121,23 @@ type bench struct {
 	broken  []string // calls of OnRebuild
 }
 
+// parallelBench is the bench of a test that runs beside others.
+func parallelBench(t *testing.T) *bench {
+	t.Helper()
+	t.Parallel()
+	return newBench(t)
+}
+
+// benchWithPod is a parallelBench whose last full pass had a pod.
+func benchWithPod(t *testing.T) *bench {
+	t.Helper()
+	b := parallelBench(t)
+	b.api.has("pods", aPod("web", "70"))
+	b.sets(t, "pods", aPod("web", "70"))
+	b.fullPass(t)
+	return b
+}
+
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	b := &bench{api: newFakeAPI()}

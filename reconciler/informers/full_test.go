@@ -52,8 +52,7 @@ func (b *bench) rebuildReason() string {
 }
 
 func TestFull_VerifiesCachesThatAgree(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
+	b := parallelBench(t)
 	b.api.has("pods", aPod("web", "7"))
 	b.sets(t, "pods", aPod("web", "7"))
 	if b.isVerified(t) {
@@ -81,8 +80,7 @@ func TestFull_VerifiesCachesThatAgree(t *testing.T) {
 
 // An object of a restored etcd may have a version twice, with another content. It must not be taken from the caches.
 func TestFull_KeepsOneOfEqualObjects(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
+	b := parallelBench(t)
 	gone := func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }
 	b.api.has("pods", aPod("web", "7"), aPod("other", "7", gone))
 	b.api.has("ippools", aPool("9", "web"))
@@ -118,8 +116,7 @@ func TestFull_RebuildsCachesThatDiffer(t *testing.T) {
 		}, "pods default/a is not in the cache, and 1 more"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t)
+			b := parallelBench(t)
 			tt.prepare(t, b)
 			o := b.fullPass(t)
 			equal(t, "broken", strings.Join(b.broken, "; "), tt.why)
@@ -144,8 +141,7 @@ func TestFull_KeepsCachesThatCatchUp(t *testing.T) {
 		"deleted":       func(b *bench) { b.removes(t, "pods", aPod("web", "10")) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t)
+			b := parallelBench(t)
 			b.source.settleTimeout = time.Second // later than the change, on a busy machine, too
 			b.sets(t, "pods", aPod("web", "7"))
 			b.api.has("pods", aPod("web", "9"))
@@ -171,8 +167,7 @@ func TestFull_KeepsCachesWhoseWatchWasClosed(t *testing.T) {
 		"closed, reopened": func(b *bench) { b.source.store("pods").removeWatch(); b.source.store("pods").addWatch() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t)
+			b := parallelBench(t)
 			b.fullPass(t)
 			b.api.has("pods", aPod("web", "7"))
 			b.api.onList = func(_ context.Context, resource string, n int) {
@@ -221,11 +216,7 @@ func TestFull_DetectsRestore(t *testing.T) {
 	}
 	for name, tt := range restored {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t)
-			b.api.has("pods", aPod("web", "70"))
-			b.sets(t, "pods", aPod("web", "70"))
-			b.fullPass(t)
+			b := benchWithPod(t)
 			tt.prepare(t, b)
 			o := b.fullPass(t)
 			equal(t, "restored", o.Restored, tt.why)
@@ -237,8 +228,7 @@ func TestFull_DetectsRestore(t *testing.T) {
 	}
 
 	t.Run("another pod of the same name", func(t *testing.T) {
-		t.Parallel()
-		b := newBench(t)
+		b := parallelBench(t)
 		b.sets(t, "pods", aPod("web", "70"))
 		next := aPod("web", "60")
 		next.UID = "uid-2"
@@ -276,11 +266,7 @@ func TestFull_RevisionIsUnknown(t *testing.T) {
 }
 
 func TestList_ComparesRevisionsAfterAWatchWasOpened(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.api.has("pods", aPod("web", "70"))
-	b.sets(t, "pods", aPod("web", "70"))
-	b.fullPass(t)
+	b := benchWithPod(t)
 	b.api.isAt(50)
 	if !b.isVerified(t) { // no watch was opened
 		t.Error("not verified")
@@ -298,8 +284,7 @@ func TestList_ComparesRevisionsAfterAWatchWasOpened(t *testing.T) {
 }
 
 func TestFull_KindThatBecomesForbidden(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
+	b := parallelBench(t)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker-1", ResourceVersion: "7"}}
 	b.api.has("nodes", node)
 	b.sets(t, "nodes", node)
@@ -314,8 +299,7 @@ func TestFull_KindThatBecomesForbidden(t *testing.T) {
 
 // Machines are not watched: the observations of the caches have what the last quorum read found.
 func TestObserve_MachinesOfTheLastRead(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
+	b := parallelBench(t)
 	claimed := aPool("7", "launcher-1")
 	must(t, unstructured.SetNestedField(claimed.Object, "default/vm.net1", "spec", "allocations", "5", "ipamclaimref"))
 	b.api.has("ippools", claimed)

@@ -40,8 +40,7 @@ func aNamespace(version, paused, acknowledged string) *corev1.Namespace {
 }
 
 func TestObserve_AnnotationsOfTheNamespace(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
+	b := parallelBench(t)
 	b.source.lastFull = &facts.Observation{Paused: true, Acknowledged: "earlier"}
 	equal(t, "acknowledged, by the last full pass", b.observe().Acknowledged, "earlier")
 	b.sets(t, "namespaces", aNamespace("7", "false", "k3f7q2m9xa"))
@@ -116,8 +115,7 @@ func TestAffectsVerdict(t *testing.T) {
 		"acknowledged restore":    {"namespaces", aNamespace("7", "", ""), aNamespace("8", "", "2026-11-20T10:00:00Z"), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t)
+			b := parallelBench(t)
 			b.sets(t, "ippools", aPool("1", "web"))
 			b.sets(t, "sandboxreports", aReport("1")) // of worker-1
 			if tt.before != nil {
@@ -135,8 +133,7 @@ func TestAffectsVerdict(t *testing.T) {
 }
 
 func TestObserve_ForgetsDeletedObjects(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
+	b := parallelBench(t)
 	for i := range 200 {
 		b.sets(t, "pods", aPod(fmt.Sprint("web-", i), "7"))
 		b.removes(t, "pods", aPod(fmt.Sprint("web-", i), "8"))
@@ -157,8 +154,7 @@ func sandboxReport(id string) *item {
 
 // An agent writes its report and then the Lease with its hash. The node has a fresh report in between.
 func TestObserve_ReportIsFreshWhileTheAgentWrites(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
+	b := parallelBench(t)
 	writes := func(id string) *report {
 		r := sandboxReport(id)
 		must(t, b.source.store(reportResource).Add(r))
@@ -188,8 +184,7 @@ func TestObserve_ReportIsFreshWhileTheAgentWrites(t *testing.T) {
 }
 
 func TestObserve_MissingReports(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
+	b := parallelBench(t)
 	missing := func(what string, nodes ...string) {
 		t.Helper()
 		equal(t, what, slices.Sorted(maps.Keys(b.observe().MissingReports)), nodes)

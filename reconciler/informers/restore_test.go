@@ -19,8 +19,7 @@ import (
 )
 
 func TestLeases(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
+	b := parallelBench(t)
 	equal(t, "without a pool", len(b.source.Leases()), 0)
 	slice := aPool("8", "web")
 	slice.SetName("worker-1-10.0.0.0-24")
@@ -39,8 +38,7 @@ func TestLeases(t *testing.T) {
 
 // A record of before the first answer of the API server has no time. It is new when that is known.
 func TestRestore_BeforeTheFirstAnswer(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
+	b := parallelBench(t)
 	b.source.RecordRestore("a pool is older")
 	b.source.mu.Lock()
 	b.source.restoreTime, b.source.missing["worker-9"] = time.Time{}, time.Time{}
@@ -53,8 +51,7 @@ func TestRestore_BeforeTheFirstAnswer(t *testing.T) {
 }
 
 func TestRecordRestore(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
+	b := parallelBench(t)
 	b.source.RecordRestore("a pool is older")
 	equal(t, "rebuilt", b.rebuildReason(), "a pool is older")
 	o := b.fullPass(t)
@@ -64,8 +61,7 @@ func TestRecordRestore(t *testing.T) {
 }
 
 func TestRestartFullPass(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
+	b := parallelBench(t)
 	hung := make(chan struct{})
 	b.api.onList = func(ctx context.Context, resource string, n int) {
 		if resource == "ippools" && n == 1 {
@@ -85,18 +81,15 @@ func TestRestartFullPass(t *testing.T) {
 
 // A replica that does not lead detects a restore, and makes its first full pass days later.
 func TestRecordRestore_ExpiresBeforeTheFirstPass(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
+	b := parallelBench(t)
 	offset := time.Duration(0)
 	b.api.Now = func() time.Time { return time.Now().Add(offset) }
-	if _, err := b.source.Ping(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.source.Ping(t.Context())
+	must(t, err)
 	b.source.RecordRestore("a pool is older")
 	offset = 24 * time.Hour
-	if _, err := b.source.Ping(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	_, err = b.source.Ping(t.Context())
+	must(t, err)
 	if o := b.fullPass(t); o.Restored != "" {
 		t.Errorf("the pass at %s reports %q", o.Now, o.Restored)
 	}
@@ -104,11 +97,7 @@ func TestRecordRestore_ExpiresBeforeTheFirstPass(t *testing.T) {
 
 // The rebuild discards the evidence of a restore.
 func TestFull_ReportsRestoreBeforeRebuild(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.api.has("pods", aPod("web", "70"))
-	b.sets(t, "pods", aPod("web", "70"))
-	b.fullPass(t)
+	b := benchWithPod(t)
 	var reported []string
 	b.source.OnRestore = func(why string) {
 		reported = append(reported, why)

@@ -32,8 +32,7 @@ func (b *bench) problem() error {
 }
 
 func TestRun_ForbiddenKindAndRebuild(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
+	b := parallelBench(t)
 	s := New(b.source.Cluster, b.source.config, b.source.log, func(string) {})
 	b.source, b.full = s, s.Full()
 	b.api.has("pods", aPod("web", "70"))
@@ -102,8 +101,7 @@ func TestRun_KindThatCannotBeWatched(t *testing.T) {
 
 // RBAC allows the LIST again a moment before the caches try.
 func TestList_KindThatOnlyAFullPassCouldRead(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
+	b := parallelBench(t)
 	b.source.store("nodes").handleResult(t.Context(), "list", apierrors.NewForbidden(schema.GroupResource{}, "", nil))
 	b.fullPass(t)
 	equal(t, "verified without nodes", b.isVerified(t), true)
@@ -114,8 +112,7 @@ func TestList_KindThatOnlyAFullPassCouldRead(t *testing.T) {
 
 // Reports that may not be listed are as unknown to the caches as to a full pass.
 func TestObserve_ForbiddenReports(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
+	b := parallelBench(t)
 	b.api.denies("sandboxreports")
 	b.source.store("sandboxreports").handleResult(t.Context(), "list",
 		apierrors.NewForbidden(schema.GroupResource{}, "", nil))
@@ -129,8 +126,7 @@ func TestObserve_ForbiddenReports(t *testing.T) {
 
 // Reports whose CRD somebody deleted are unknown while agents have Leases, to the caches as to a full pass.
 func TestObserve_ReportsThatAreNotServed(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
+	b := parallelBench(t)
 	lease := aLease("7", "worker-1", "hash", time.Second)
 	b.api.has("leases", lease)
 	b.sets(t, "leases", lease)
@@ -140,8 +136,7 @@ func TestObserve_ReportsThatAreNotServed(t *testing.T) {
 	equal(t, "reports in the caches", len(b.observe().Reports.Or(nil)), 1)
 	b.api.NotServed = map[string]bool{"ip-reconcile.dev": true}
 	b.removes(t, "sandboxreports", aReport("7"))
-	b.source.store("sandboxreports").handleResult(t.Context(), "list",
-		apierrors.NewNotFound(schema.GroupResource{}, ""))
+	b.source.store("sandboxreports").handleResult(t.Context(), "list", apierrors.NewNotFound(schema.GroupResource{}, ""))
 	equal(t, "known before the next full pass", b.observe().Reports.IsKnown(), false)
 	read := b.fullPass(t)
 	cached := b.observe()
@@ -169,8 +164,7 @@ func (b *syncBuffer) String() string {
 }
 
 func TestRun_ForbiddenRequiredKind(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
+	b := parallelBench(t)
 	b.isForbidden(t, "pods")
 	equal(t, "synced", b.source.Synced(), false)
 }
@@ -204,8 +198,7 @@ func TestStore_Failures(t *testing.T) {
 }
 
 func TestFull_VerifiesOnlyFailuresBeforeIt(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
+	b := parallelBench(t)
 	pods := b.source.store("pods")
 	b.fullPass(t)
 	fails := func(changes int) {

@@ -58,20 +58,14 @@ func TestWhoHasTheAddressInAnIsolatedNetworkIsNoClaimant(t *testing.T) {
 		parts []Part
 		want  judge.Verdict
 	}{
-		"a sandbox": {twice(unchecked, other, ReportingWorker(Gone("box-1", UsualUID),
-			otherBox)), judge.Stale},
-		"a pod that no report has": {twice(unchecked, other, ReportingWorker(Gone("box-1", UsualUID))),
-			judge.Stale},
-		"a sandbox, and the check is on": {twice(checked, other, ReportingWorker(Gone("box-1", UsualUID),
-			otherBox)), judge.Held},
-		"a pod, and the check is on": {twice(checked, other, ReportingWorker(Gone("box-1", UsualUID))),
-			judge.Held},
-		"a sandbox with an address of this range": {twice(unchecked, other, ReportingWorker(Gone("box-1", UsualUID),
-			sameRange)), judge.Held},
-		"a pod of this network": {twice(unchecked, sameNetwork, ReportingWorker(Gone("box-1", UsualUID))),
-			judge.Held},
+		"a sandbox":                               {twice(unchecked, other, ReportingWorker(gone1, otherBox)), judge.Stale},
+		"a pod that no report has":                {twice(unchecked, other, ReportingWorker(gone1)), judge.Stale},
+		"a sandbox, and the check is on":          {twice(checked, other, ReportingWorker(gone1, otherBox)), judge.Held},
+		"a pod, and the check is on":              {twice(checked, other, ReportingWorker(gone1)), judge.Held},
+		"a sandbox with an address of this range": {twice(unchecked, other, ReportingWorker(gone1, sameRange)), judge.Held},
+		"a pod of this network":                   {twice(unchecked, sameNetwork, ReportingWorker(gone1)), judge.Held},
 		"another definition of it checks the same": {twice(unchecked, other, NAD("vlan3", WhereaboutsConfig("10.0.0.0/24", "",
-			checked)), ReportingWorker(Gone("box-1", UsualUID), otherBox)), judge.Held},
+			checked)), ReportingWorker(gone1, otherBox)), judge.Held},
 	} {
 		j := Judged(Observe(c.parts...), facts.Policy{})
 		for _, it := range j.Allocations {
@@ -87,9 +81,9 @@ func TestWhoHasTheAddressInAnIsolatedNetworkIsNoClaimant(t *testing.T) {
 func TestTheAllocationOfAnotherNetworkDoesNotSetACarrierApart(t *testing.T) {
 	red := NAD("red", WhereaboutsConfig("10.0.0.0/24", "red", unchecked))
 	for says, pods := range map[string]Part{
-		"by a report": ReportingWorker(Gone("box-1", UsualUID), Sandbox("box-2", "uid-2", OfPod("web-1"),
+		"by a report": ReportingWorker(gone1, Sandbox("box-2", "uid-2", OfPod("web-1"),
 			AddressIn("10.0.0.5", "net1", "10.0.0.0/24", ""), AddressIn("10.0.0.5", "net2", "10.0.0.0/24", "red"))),
-		"by its pod": All(ReportingWorker(Gone("box-1", UsualUID)), Pod("web-1", UID("uid-2"),
+		"by its pod": All(ReportingWorker(gone1), Pod("web-1", UID("uid-2"),
 			NetworkStatus(`[{"name":"default/wb","interface":"net1","ips":["10.0.0.5"]},`+
 				`{"name":"default/red","interface":"net2","ips":["10.0.0.5"]}]`))),
 	} {

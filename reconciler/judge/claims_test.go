@@ -8,7 +8,6 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judgetest"
@@ -21,14 +20,9 @@ var (
 
 func TestAnotherPodCarriesTheAddress(t *testing.T) {
 	other := func(edits ...PodEdit) Part { return Pod("web-1", append([]PodEdit{UID("uid-9")}, edits...)...) }
-	here := NAD("wb", WhereaboutsConfig("10.0.0.0/24", ""))
-	for _, c := range []struct {
-		says  string
-		want  Ruling
-		parts []Part
-	}{
-		{"no other pod carries it", released, []Part{here, other()}},
-		{"its definition is of the pool", claimed, []Part{here, other(Carrying("10.0.0.5"))}},
+	expectRulings(t, UsualSandboxGone, []rulingCase{
+		{"no other pod carries it", released, []Part{wb, other()}},
+		{"its definition is of the pool", claimed, []Part{wb, other(Carrying("10.0.0.5"))}},
 		{"its definition is gone", claimed, []Part{other(Carrying("10.0.0.5"))}},
 		{"its definition cannot be read", claimed, []Part{NAD("wb", "{"), other(Carrying("10.0.0.5"))}},
 		{"its definition is configured on the nodes", claimed, []Part{NAD("wb", ""), other(Carrying("10.0.0.5"))}},
@@ -40,33 +34,27 @@ func TestAnotherPodCarriesTheAddress(t *testing.T) {
 			other(Carrying("10.0.0.5"))}},
 		{"its definition is of the same network with another range", claimed,
 			[]Part{NAD("wb", WhereaboutsConfig("10.0.0.0/16", "")), other(Carrying("10.0.0.5"))}},
-		{"it is Pending", claimed, []Part{here, other(Carrying("10.0.0.5"), Phase("Pending"))}},
-		{"it is terminating, long overdue", claimed, []Part{here, other(Carrying("10.0.0.5"), DeletedAgo(time.Hour))}},
-		{"it is finished", released, []Part{here, other(Carrying("10.0.0.5"), Phase("Succeeded"))}},
-		{"only its podIPs have it", released, []Part{here, other(PodIPs("10.0.0.5"))}},
+		{"it is Pending", claimed, []Part{wb, other(Carrying("10.0.0.5"), Phase("Pending"))}},
+		{"it is terminating, long overdue", claimed, []Part{wb, other(Carrying("10.0.0.5"), DeletedAgo(time.Hour))}},
+		{"it is finished", released, []Part{wb, other(Carrying("10.0.0.5"), Phase("Succeeded"))}},
+		{"only its podIPs have it", released, []Part{wb, other(PodIPs("10.0.0.5"))}},
 		{"it is of the same name in another namespace", claimed,
-			[]Part{here, UsualPod(InNamespace("blue"), Carrying("10.0.0.5"))}},
+			[]Part{wb, UsualPod(InNamespace("blue"), Carrying("10.0.0.5"))}},
 		{"the rest of its status cannot be read", claimed,
-			[]Part{here, other(NetworkStatus(`[{"name":"default/wb","interface":"net1","ips":["10.0.0.5","x"]}]`))}},
-		{"it carries another address", released, []Part{here, other(Carrying("10.0.0.6"))}},
-	} {
-		t.Run(c.says, func(t *testing.T) { Expect(t, c.want, append([]Part{UsualSandboxGone}, c.parts...)...) })
-	}
+			[]Part{wb, other(NetworkStatus(`[{"name":"default/wb","interface":"net1","ips":["10.0.0.5","x"]}]`))}},
+		{"it carries another address", released, []Part{wb, other(Carrying("10.0.0.6"))}},
+	})
 }
 
 func TestAnotherSandboxRecordsTheAddress(t *testing.T) {
 	other := func(edits ...SandboxEdit) ReportEdit {
-		return Sandbox("box-2", "uid-9", append([]SandboxEdit{OfPod("web-1"), WithAddress("10.0.0.5", "")}, edits...)...)
+		return Sandbox("box-2", "uid-9", append([]SandboxEdit{OfPod("web-1"), with5}, edits...)...)
 	}
 	hidden := func(age time.Duration, closed *bool, network string) ReportEdit {
 		return Attachment("box-2", "uid-9", age, closed, Address("10.0.0.5", network))
 	}
 	second := Node("worker-2")
-	for _, c := range []struct {
-		says  string
-		want  Ruling
-		parts []Part
-	}{
+	expectRulings(t, UsualSandboxGone, []rulingCase{
 		{"READY", claimed, []Part{second, FreshReport("worker-2", other())}},
 		{"READY in a stale report", claimed, []Part{second, StaleReport("worker-2", other())}},
 		{"READY in a report that no Lease ever had the hash of", claimed, []Part{second, StaleReport("worker-2", other(),
@@ -87,32 +75,25 @@ func TestAnotherSandboxRecordsTheAddress(t *testing.T) {
 		{"attached long ago, its network closed", released,
 			[]Part{second, FreshReport("worker-2", hidden(time.Hour, Closed, ""))}},
 		{"attached in another network", released, []Part{second, FreshReport("worker-2", hidden(time.Minute, nil, "red"))}},
-		{"another address", released, []Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9", WithAddress("10.0.0.6",
-			"")))}},
-		{"in the same network by another range", claimed,
-			[]Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9", AddressIn("10.0.0.5", "net1",
-				"10.0.0.0/16", "")))}},
+		{"another address", released, []Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9", with6))}},
+		{"in the same network by another range", claimed, []Part{second, FreshReport("worker-2",
+			Sandbox("box-2", "uid-9", AddressIn("10.0.0.5", "net1", "10.0.0.0/16", "")))}},
 		{"written with a prefix length", claimed, []Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9",
 			WithAddress("10.0.0.5/24", "")))}},
-		{"of a dead node", released, []Part{Node("worker-2", NotReadyFor(time.Hour), OutOfService), StaleReport("worker-2",
-			other())}},
+		{"of a dead node", released, []Part{dead2, StaleReport("worker-2", other())}},
 		{"of a node that is out of service and Ready", claimed, []Part{Node("worker-2", OutOfService), StaleReport("worker-2",
 			other())}},
-		{"of a node that is out of service and has a fresh report", claimed, []Part{Node("worker-2", NotReadyFor(time.Hour),
-			OutOfService), FreshReport("worker-2", other())}},
+		{"of a node that is out of service and has a fresh report", claimed, []Part{dead2, FreshReport("worker-2", other())}},
 		{"of a node that was rebooted since", claimed, []Part{Node("worker-2", Booted("boot-2")), StaleReport("worker-2",
 			other())}},
 		{"of a node that was rebooted and reports it", claimed, []Part{Node("worker-2", Booted("boot-2")),
 			FreshReport("worker-2", other())}},
 		{"of a later sandbox of the same pod", claimed,
-			[]Part{second, FreshReport("worker-2", Sandbox("box-2", UsualUID, WithAddress("10.0.0.5", "")))}},
-	} {
-		t.Run(c.says, func(t *testing.T) { Expect(t, c.want, append([]Part{UsualSandboxGone}, c.parts...)...) })
-	}
+			[]Part{second, FreshReport("worker-2", Sandbox("box-2", UsualUID, with5))}},
+	})
 	t.Run("the allocation's own sandbox is no claimant", func(t *testing.T) {
 		Expect(t, Want(judge.Stale, judge.NodeMissingReason, false, judge.NodeMissing), UsualPool, Node("worker-2"),
-			FreshReport("worker-2"),
-			StaleReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))))
+			FreshReport("worker-2"), StaleReport("worker-1", Sandbox("box-1", UsualUID, with5)))
 	})
 }
 
@@ -120,7 +101,7 @@ func TestAnotherSandboxRecordsTheAddress(t *testing.T) {
 func TestWhichNetworkAPoolIsOf(t *testing.T) {
 	pool := func(name string) Part { return Pool(name, "10.0.0.0/24", UsualAllocation) }
 	seen := func(network string) Part {
-		return All(Node("worker-1"), Node("worker-2"), FreshReport("worker-1", Gone("box-1", UsualUID)),
+		return All(Node("worker-1"), Node("worker-2"), FreshReport("worker-1", gone1),
 			FreshReport("worker-2", Sandbox("box-2", "uid-9", WithAddress("10.0.0.5", network))))
 	}
 	for _, c := range []struct {
@@ -139,15 +120,14 @@ func TestWhichNetworkAPoolIsOf(t *testing.T) {
 
 // Only a release is overruled; the reason of the rest says more.
 func TestAClaimOverrulesOnlyStale(t *testing.T) {
-	claimant := All(Node("worker-2"), FreshReport("worker-2", Sandbox("box-2", "uid-9", OfPod("web-1"),
-		WithAddress("10.0.0.5", ""))))
+	claimant := All(Node("worker-2"), FreshReport("worker-2", Sandbox("box-2", "uid-9", OfPod("web-1"), with5)))
 	for _, r := range tableRows() {
 		for _, p := range r.pods {
 			for _, b := range r.sandboxes {
 				if b.state == judge.NoSource { // with the claimant's report there would be agents
 					continue
 				}
-				it := AllocationOf(t, Judged(Observe(UsualPool, p.pod, b.parts, claimant), facts.Policy{}), "10.0.0.5")
+				it := usualIn(t, UsualPool, p.pod, b.parts, claimant)
 				if it.Verdict == judge.Stale {
 					t.Errorf("%s whose sandbox %s: stale (%s) although another sandbox has the address", p.says, b.says, it.Reason)
 				}
@@ -164,11 +144,7 @@ func TestAClaimOverrulesOnlyStale(t *testing.T) {
 // somebody else, and nothing that it is or does makes the allocation its own.
 func TestAnEntryWrittenForAPhantom(t *testing.T) {
 	pool := Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0_uid-0", "box-1", "net1"))
-	for _, c := range []struct {
-		says  string
-		want  Ruling
-		parts []Part
-	}{
+	expectRulings(t, pool, []rulingCase{
 		{"its sandbox runs", Want(judge.Held, judge.PhantomPod, false, judge.Ready), []Part{UsualPod(Carrying("10.0.0.6")),
 			ReportingWorker(Sandbox("box-1", OtherUID))}},
 		{"its sandbox runs, and a pod of that name and UID is there again", Want(judge.Held, judge.PhantomPod, false,
@@ -178,12 +154,10 @@ func TestAnEntryWrittenForAPhantom(t *testing.T) {
 			[]Part{pending.pod, ReportingWorker(Gone("box-1", OtherUID))}},
 		{"its sandbox has gone, and the successor carries the address", claimed, []Part{UsualPod(Carrying("10.0.0.5")),
 			ReportingWorker(Gone("box-1", OtherUID))}},
-		{"its node has no fresh report", Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport),
+		{"its node has no fresh report", unreported,
 			[]Part{Node("worker-1"), StaleReport("worker-1", Sandbox("box-1", OtherUID))}},
 		{"no report has it", Want(judge.Stale, judge.PodGone, false, judge.Absent), []Part{ReportingWorker()}},
-	} {
-		t.Run(c.says, func(t *testing.T) { Expect(t, c.want, append([]Part{pool}, c.parts...)...) })
-	}
+	})
 }
 
 // ADD reuses the allocation of a pod of the same name before it writes its own id there, and what a successor carries
@@ -192,11 +166,7 @@ func TestTheAddressIsOnASuccessor(t *testing.T) {
 	held := decision{judge.Held, judge.ClaimedByOther, false}
 	carries, starts, ends := Carrying("10.0.0.5"), Phase("Pending"), DeletedAgo(-30*time.Second)
 	elsewhere := All(Node("worker-1"), Node("worker-2"), FreshReport("worker-2"))
-	for _, c := range []struct {
-		says  string
-		want  decision
-		parts []Part
-	}{
+	expectVerdicts(t, UsualPool, []decisionCase{
 		{"Pending, the sandbox was another pod's and is gone", held, []Part{UsualPod(starts, carries),
 			ReportingWorker(Gone("box-1", OtherUID))}},
 		{"Pending, the sandbox was another pod's and has stopped", held, []Part{UsualPod(starts, carries),
@@ -207,15 +177,12 @@ func TestTheAddressIsOnASuccessor(t *testing.T) {
 		{"Pending, the address among the podIPs", held, []Part{UsualPod(starts, PodIPs("10.0.0.5")),
 			ReportingWorker(Gone("box-1", OtherUID))}},
 		{"terminating on another node than the one where the sandbox is gone", held,
-			[]Part{UsualPod(ends, carries, OnNode("worker-2")),
-				elsewhere, FreshReport("worker-1", Gone("box-1", UsualUID))}},
+			[]Part{UsualPod(ends, carries, OnNode("worker-2")), elsewhere, FreshReport("worker-1", gone1)}},
 		{"Pending and never bound to a node", decision{judge.Stale, judge.PodReplaced, false},
 			[]Part{UsualPod(starts, carries, OnNode("")), ReportingWorker()}},
 		{"terminating and never bound to a node", decision{judge.Stale, judge.SandboxStopped, true},
 			[]Part{UsualPod(ends, carries, OnNode("")), ReportingWorker(Gone("box-1", OtherUID))}},
-	} {
-		t.Run(c.says, func(t *testing.T) { expectVerdict(t, c.want, append([]Part{UsualPool}, c.parts...)...) })
-	}
+	})
 }
 
 // In the first minute the agent may have inspected the node last before the successor's ADD.
@@ -223,7 +190,7 @@ func TestASuccessorThatIsPendingIsNotProvenWithinItsFirstMinute(t *testing.T) {
 	for _, c := range []sandboxCase{hasStopped(OtherUID), isGone(OtherUID), diedWithNode(OtherUID)} {
 		young := UsualPod(Phase("Pending"), MadeAgo(30*time.Second))
 		t.Run("whose sandbox "+c.says, func(t *testing.T) {
-			it := AllocationOf(t, Judged(Observe(UsualPool, young, c.parts), facts.Policy{}), "10.0.0.5")
+			it := usualIn(t, UsualPool, young, c.parts)
 			if it.Proven {
 				t.Error(Wrong(it, "unconfirmed"))
 			}
@@ -238,11 +205,11 @@ func TestASuccessorThatIsPendingIsNotProvenWithinItsFirstMinute(t *testing.T) {
 // Its network does not matter: containers run in it.
 func TestAReadySandboxAlwaysHoldsItsAddresses(t *testing.T) {
 	ready := func(r *v1alpha1.Sandbox) { r.NetworkClosed = Closed }
-	other := Sandbox("box-2", "uid-9", OfPod("web-1"), WithAddress("10.0.0.5", ""), ready)
+	other := Sandbox("box-2", "uid-9", OfPod("web-1"), with5, ready)
 	Expect(t, claimed, UsualSandboxGone, Node("worker-2"), FreshReport("worker-2", other))
 	Expect(t, claimed, UsualSandboxGone, Node("worker-2"), StaleReport("worker-2", other))
-	expectReservation(t, "10.0.0.5", decision{judge.Held, judge.PhantomPod, false}, Pool("10.0.0.0-24", "10.0.0.0/24"),
-		Reservation("10.0.0.5", "default/web-0", LongAgo), ReportingWorker(other))
+	expectReservation(t, "10.0.0.5", decision{judge.Held, judge.PhantomPod, false}, empty,
+		reserved, ReportingWorker(other))
 }
 
 // One pod that waits for a node for ever must not keep a whole range.
@@ -250,9 +217,8 @@ func TestAPodThatWasNeverBoundToANodeClaimsNothing(t *testing.T) {
 	carries := []PodEdit{UID("uid-9"), Phase("Pending"), Carrying("10.0.0.5")}
 	Expect(t, released, UsualSandboxGone, Pod("web-1", append(carries, OnNode(""))...))
 	Expect(t, claimed, UsualSandboxGone, Pod("web-1", append(carries, OnNode("worker-2"))...))
-	expectReservation(t, "10.0.0.5", decision{judge.Stale, judge.PodGone, false}, Pool("10.0.0.0-24", "10.0.0.0/24"),
-		Reservation("10.0.0.5", "default/web-0", LongAgo),
-		ReportingWorker(), Pod("web-1", append(carries, OnNode(""))...))
+	expectReservation(t, "10.0.0.5", decision{judge.Stale, judge.PodGone, false}, empty,
+		reserved, ReportingWorker(), Pod("web-1", append(carries, OnNode(""))...))
 }
 
 // What a sandbox really has says more than what anybody may write at its pod.
@@ -266,15 +232,13 @@ func TestWhereThePodsSandboxIsListedItsAddressesCountAndNotTheAnnotation(t *test
 		want   Ruling
 		report Part
 	}{
-		{"it has another address", released, FreshReport("worker-2", its("uid-9", WithAddress("10.0.0.6", "")))},
-		{"it has this address too", claimed, FreshReport("worker-2", its("uid-9", WithAddress("10.0.0.6", ""),
-			WithAddress("10.0.0.5", "")))},
+		{"it has another address", released, FreshReport("worker-2", its("uid-9", with6))},
+		{"it has this address too", claimed, FreshReport("worker-2", its("uid-9", with6, with5))},
 		{"its addresses are not reported", claimed, FreshReport("worker-2", its("uid-9"))},
-		{"the report is old", claimed, StaleReport("worker-2", its("uid-9", WithAddress("10.0.0.6", "")))},
-		{"the sandbox is of another pod of that name", claimed, FreshReport("worker-2",
-			its("uid-8", WithAddress("10.0.0.6", "")))},
+		{"the report is old", claimed, StaleReport("worker-2", its("uid-9", with6))},
+		{"the sandbox is of another pod of that name", claimed, FreshReport("worker-2", its("uid-8", with6))},
 		{"the sandbox is on another node", claimed, All(Node("worker-3"), StaleReport("worker-2"), FreshReport("worker-3",
-			its("uid-9", WithAddress("10.0.0.6", ""))))},
+			its("uid-9", with6)))},
 		{"nothing is listed", claimed, FreshReport("worker-2")},
 	} {
 		t.Run(c.says, func(t *testing.T) { Expect(t, c.want, UsualSandboxGone, Node("worker-2"), pod, c.report) })
@@ -284,7 +248,7 @@ func TestWhereThePodsSandboxIsListedItsAddressesCountAndNotTheAnnotation(t *test
 // A closed network carries nothing, so the network-status that a terminating pod keeps counts no more.
 func TestATerminatingPodWhoseSandboxesHaveEndedCarriesNothing(t *testing.T) {
 	its := func(id, uid string, edits ...SandboxEdit) ReportEdit {
-		return Sandbox(id, uid, append([]SandboxEdit{OfPod("web-1"), WithAddress("10.0.0.5", "")}, edits...)...)
+		return Sandbox(id, uid, append([]SandboxEdit{OfPod("web-1"), with5}, edits...)...)
 	}
 	ofPod := func(r *podstate.Report) { r.Attachments[0].Name = "web-1" }
 	attached := func(age time.Duration, closed *bool) Part {
@@ -326,7 +290,7 @@ func TestATerminatingPodWhoseSandboxesHaveEndedCarriesNothing(t *testing.T) {
 				phase = c.phase
 			}
 			pod := Pod("web-1", UID("uid-9"), OnNode("worker-2"), Carrying("10.0.0.5"), CreatedLongAgo, phase)
-			cluster := All(NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), UsualSandboxGone, Node("worker-2"), pod, c.report)
+			cluster := All(wb, UsualSandboxGone, Node("worker-2"), pod, c.report)
 			want := released
 			if c.carries {
 				want = claimed

@@ -21,15 +21,14 @@ func mayCarry(networks ...v1alpha1.Network) SandboxEdit {
 func TestAPodsStatusCountsWhereItsSandboxesAddressesAreReadInPart(t *testing.T) {
 	two := Pod("web-1", UID("uid-9"), NetworkStatus(`[{"name":"default/wb","interface":"net1","ips":["10.0.0.6"]},{`+
 		`"name":"default/wb","interface":"net2","ips":["10.0.0.5"]}]`))
-	Expect(t, claimed, UsualPool, Node("worker-1"), two,
-		FreshReport("worker-1", Gone("box-1", UsualUID), Sandbox("box-9", "uid-9", OfPod("web-1"), WithAddress("10.0.0.6",
-			""), Unread)))
+	Expect(t, claimed, UsualPool, Node("worker-1"), two, FreshReport("worker-1", gone1,
+		Sandbox("box-9", "uid-9", OfPod("web-1"), with6, Unread)))
 }
 
 // Its status has the addresses of the sandbox that was not read, and the allocation still names the one before.
 func TestASandboxThatWasNotReadMayCarryTheAddressesOfItsPod(t *testing.T) {
 	expectKept(t, UsualPool, Node("worker-1"), UsualPod(DeletedAgo(-time.Minute), Carrying("10.0.0.5")),
-		FreshReport("worker-1", Gone("box-1", UsualUID), Sandbox("box-2", UsualUID, Unread)))
+		FreshReport("worker-1", gone1, Sandbox("box-2", UsualUID, Unread)))
 }
 
 // What may have been on a node that is gone ends with it, and is never proven: as with a
@@ -39,10 +38,10 @@ func TestWhatLapsedWithAMissingNodeProvesNothingWhereItWasNotRead(t *testing.T) 
 		return StaleReport("worker-2", Sandbox("box-9", "uid-9", append(edits, OfPod("web-1"))...),
 			RenewedAt(Now.Add(-3*time.Hour)))
 	}
-	base := All(UsualPool, Node("worker-1"), FreshReport("worker-1", Gone("box-1", UsualUID)))
-	for says, report := range map[string]Part{"read": lapsed(WithAddress("10.0.0.5", "")), "not read": lapsed(Unread)} {
+	base := All(UsualPool, ReportingWorker(gone1))
+	for says, report := range map[string]Part{"read": lapsed(with5), "not read": lapsed(Unread)} {
 		t.Run(says, func(t *testing.T) {
-			it := AllocationOf(t, Judged(Observe(base, report), facts.Policy{}), "10.0.0.5")
+			it := usualIn(t, base, report)
 			if it.Proven || !it.Evidence().MissingNode {
 				t.Errorf("%v, rests on a missing node: %v\nit says: %s", RulingOf(it), it.Evidence().MissingNode, it.Message())
 			}
@@ -57,7 +56,7 @@ func unreadBeside(edit SandboxEdit, parts ...Part) map[string]string {
 		Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/gone-1", "box-a", "net1")),
 		Pool("10.9.0.0-24", "10.9.0.0/24", Alloc("5", "default/gone-2", "box-b", "net1")),
 		Pool("red-fd00---64", "fd00::/64", Alloc("5", "default/gone-3", "box-c", "net1")),
-		NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), NAD("red", WhereaboutsConfig("fd00::/64", "red")),
+		wb, NAD("red", WhereaboutsConfig("fd00::/64", "red")),
 		ReportingWorker(Gone("box-a", "u1"), Gone("box-b", "u2"), Gone("box-c", "u3"), Sandbox("box-t", "uid-t",
 			OfPod("tenant"), Unread, edit)),
 	}, parts...)
@@ -83,8 +82,7 @@ func TestAnUnreadSandboxMayCarryWhatItsCachesOrItsPodName(t *testing.T) {
 		want [3]string
 	}{
 		"neither": {nothing, Nothing, [3]string{held, held, held}},
-		"a range": {mayCarry(v1alpha1.Network{Range: "10.0.0.0/24"}), Nothing,
-			[3]string{held, free, free}},
+		"a range": {mayCarry(v1alpha1.Network{Range: "10.0.0.0/24"}), Nothing, [3]string{held, free, free}},
 		"a range of another network": {mayCarry(v1alpha1.Network{Range: "10.0.0.0/24", NetworkName: "red"}), Nothing,
 			[3]string{free, free, free}},
 		"a network without a range": {mayCarry(v1alpha1.Network{NetworkName: "red"}), Nothing, [3]string{free, free, held}},
@@ -148,9 +146,8 @@ func TestFindings_UnreadOfOtherNetworks(t *testing.T) {
 		"a range around those of others": {[]Part{sandbox(mayCarry(v1alpha1.Network{Range: "10.0.0.0/8"})), pod()},
 			"1 stale addresses of pools that have no allocation of its pod"},
 		"an unknown range": {[]Part{sandbox(mayCarry(v1alpha1.Network{})), pod()}, "such as kube-system/10.0.0.0-24"},
-		"its definition's network, with other ranges": {[]Part{sandbox(nothing),
-			NAD("mine", WhereaboutsConfig("10.7.0.0/24", "")), pod(NoNetworkStatus, Requesting("mine"))},
-			"such as kube-system/10.0.0.0-24"},
+		"its definition's network, with other ranges": {[]Part{sandbox(nothing), NAD("mine",
+			WhereaboutsConfig("10.7.0.0/24", "")), pod(NoNetworkStatus, Requesting("mine"))}, "such as kube-system/10.0.0.0-24"},
 		"a range of its caches": {[]Part{sandbox(mayCarry(v1alpha1.Network{Range: "10.0.0.0/24"})), pod()}, ""},
 		"a pool beside the one of its pod": {[]Part{sandbox(mayCarry(v1alpha1.Network{})), pod(),
 			Pool("10.9.0.0-24", "10.9.0.0/24", own)}, "such as kube-system/10.0.0.0-24"},

@@ -14,14 +14,10 @@ const referenceDocs = "../../docs/reference/"
 func TestDocs_Verdicts(t *testing.T) {
 	want := document()
 	if os.Getenv("UPDATE_DOCS") != "" {
-		if err := os.WriteFile(referenceDocs+"verdicts.md", []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(referenceDocs+"verdicts.md", []byte(want), 0o644))
 	}
 	got, err := os.ReadFile(referenceDocs + "verdicts.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if string(got) != want {
 		t.Error("docs/reference/verdicts.md has other rows than the table. If you meant to change it, run 'make generate'")
 	}
@@ -157,5 +153,13 @@ func TestTable_LastRowHolds(t *testing.T) {
 		if !r.overrules || r.verdict != Held && !isLast || r.proven {
 			t.Errorf("%s follows the last row and does not hold what is stale", r.text())
 		}
+	}
+}
+
+// check ends the test with an error.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

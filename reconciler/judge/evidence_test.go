@@ -133,7 +133,7 @@ func TestAnInterfaceThatWasDetachedIsALeak(t *testing.T) {
 			`"interface":"net1","ips":["10.0.0.6"]}`
 		net2 = `,{"name":"default/wb","interface":"net2"}]`
 	)
-	usual := Sandbox("box-1", UsualUID, OfPod("vm"), WithAddress("10.0.0.6", ""))
+	usual := Sandbox("box-1", UsualUID, OfPod("vm"), with6)
 	onNet2 := func(b *v1alpha1.Sandbox) { b.Addresses[len(b.Addresses)-1].IfName = "net2" }
 	for says, c := range map[string]struct {
 		pod     []PodEdit
@@ -148,27 +148,25 @@ func TestAnInterfaceThatWasDetachedIsALeak(t *testing.T) {
 			reports: ReportingWorker(usual)},
 		"a network that the pod asks for has no status": {pod: []PodEdit{Carrying("10.0.0.6"), Requesting("wb, wb")},
 			ifName: "net2", reports: ReportingWorker(usual)},
-		"the status cannot be read": {pod: []PodEdit{NetworkStatus(net1)}, ifName: "net2",
-			reports: ReportingWorker(usual)},
+		"the status cannot be read": {pod: []PodEdit{NetworkStatus(net1)}, ifName: "net2", reports: ReportingWorker(usual)},
 		"the pod is being deleted": {pod: []PodEdit{Carrying("10.0.0.6"), DeletedAgo(-1)}, ifName: "net2",
 			reports: ReportingWorker(usual)},
 		"an allocation of before interfaces had names": {ifName: "", reports: ReportingWorker(usual)},
 		"not all addresses are known": {ifName: "net2", reports: ReportingWorker(
-			Sandbox("box-1", UsualUID, OfPod("vm"), WithAddress("10.0.0.6", ""), Unread))},
+			Sandbox("box-1", UsualUID, OfPod("vm"), with6, Unread))},
 		"a CNI cache names the interface": {ifName: "net2", reports: ReportingWorker(
-			Sandbox("box-1", UsualUID, OfPod("vm"), WithAddress("10.0.0.6", ""),
+			Sandbox("box-1", UsualUID, OfPod("vm"), with6,
 				func(b *v1alpha1.Sandbox) { b.Interfaces = []string{"eth0", "net2"} }))},
 		"a CNI cache names another interface": {ifName: "net2", stale: true, reports: ReportingWorker(
-			Sandbox("box-1", UsualUID, OfPod("vm"), WithAddress("10.0.0.6", ""),
+			Sandbox("box-1", UsualUID, OfPod("vm"), with6,
 				func(b *v1alpha1.Sandbox) { b.Interfaces = []string{"eth0", "net3"} }))},
 		"no address is known": {ifName: "net2", reports: ReportingWorker(Sandbox("box-1", UsualUID, OfPod("vm")))},
 		"the sandbox has the address": {ifName: "net2", reports: ReportingWorker(
-			Sandbox("box-1", UsualUID, OfPod("vm"), WithAddress("10.0.0.6", ""), WithAddress("10.0.0.5", "")))},
+			Sandbox("box-1", UsualUID, OfPod("vm"), with6, with5))},
 		"the sandbox has the interface": {ifName: "net2", reports: ReportingWorker(
-			Sandbox("box-1", UsualUID, OfPod("vm"), WithAddress("10.0.0.6", ""), WithAddress("10.0.0.7", ""), onNet2))},
+			Sandbox("box-1", UsualUID, OfPod("vm"), with6, WithAddress("10.0.0.7", ""), onNet2))},
 		"another node's agent says that it is gone": {ifName: "net2", stale: true,
-			reports: All(Node("worker-1"), Node("worker-2"), FreshReport("worker-1", usual), FreshReport("worker-2",
-				Gone("box-1", UsualUID)))},
+			reports: All(Node("worker-1"), Node("worker-2"), FreshReport("worker-1", usual), FreshReport("worker-2", gone1))},
 		"another node's agent lists it, too": {ifName: "net2", reports: All(Node("worker-1"), Node("worker-2"),
 			FreshReport("worker-1", usual), FreshReport("worker-2", usual))},
 		"another node's agent reports it": {ifName: "net2", reports: All(Node("worker-1"), Node("worker-2"),
@@ -182,7 +180,7 @@ func TestAnInterfaceThatWasDetachedIsALeak(t *testing.T) {
 			j := Judged(Observe(
 				Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/vm", "box-1", c.ifName), Alloc("6", "default/vm", "box-1",
 					"net1")),
-				NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), Pod("vm", edits...), c.reports), facts.Policy{})
+				wb, Pod("vm", edits...), c.reports), facts.Policy{})
 			for _, it := range j.Allocations {
 				stale := it.Key() == "5" && c.stale
 				if (it.Verdict == judge.Stale) != stale || it.Proven {
@@ -215,15 +213,14 @@ func TestAnEditedDefinitionBesideALeftoverEntryCountsForBothWithoutAgents(t *tes
 		t.Errorf("with agents: %v, and of the definition's pool %v", of, ofRed)
 	}
 	t.Run("and a reservation that stands alone", func(t *testing.T) {
-		expectReservation(t, "10.0.0.5", decision{judge.InUse, judge.AddressOnPod, false}, Pool("10.0.0.0-24", "10.0.0.0/24"),
-			red, edited, carrier.pod, Node("worker-1"),
-			Reservation("10.0.0.5", "default/web-0", LongAgo))
+		expectReservation(t, "10.0.0.5", decision{judge.InUse, judge.AddressOnPod, false}, empty,
+			red, edited, carrier.pod, Node("worker-1"), reserved)
 	})
 }
 
 // A tenant may write what it likes into the annotations of its own pod.
 func TestWithAgentsATenantCannotMakeItsAddressLookFree(t *testing.T) {
-	runs := Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))
+	runs := Sandbox("box-1", UsualUID, with5)
 	for says, annotated := range map[string]PodEdit{
 		"the address is left out":       Carrying("10.0.0.77"),
 		"there is no status":            NoNetworkStatus,
@@ -240,18 +237,15 @@ func TestWithAgentsATenantCannotMakeItsAddressLookFree(t *testing.T) {
 			"its sandbox is being set up":  ReportingWorker(Attachment("box-1", UsualUID, time.Minute, nil)),
 			"its node has no fresh report": All(Node("worker-1"), StaleReport("worker-1", runs)),
 			"its node has no fresh report, and no report has it": All(Node("worker-1"), StaleReport("worker-1"),
-				Node("worker-2"),
-				FreshReport("worker-2")),
+				Node("worker-2"), FreshReport("worker-2")),
 			"its node has no agent, and others have": All(Node("worker-1"), Node("worker-2"), FreshReport("worker-2")),
 			"its node should have no agent, and others have": All(Node("worker-1", WithoutAgent), Node("worker-2"),
 				FreshReport("worker-2")),
-			"the reports are there and may not be read": All(Node("worker-1"),
-				ReportsUnknown("forbidden")),
+			"the reports are there and may not be read": All(Node("worker-1"), ReportsUnknown("forbidden")),
 			"a clone of its node has stopped it": All(Node("worker-1"), StaleReport("worker-1", runs),
-				Node("worker-2"), FreshReport("worker-2", Sandbox("box-1", UsualUID, NotReady(Closed)))),
+				Node("worker-2"), FreshReport("worker-2", stopped1)),
 			"another agent reports it as gone, and its own report has expired": All(Node("worker-1"), StaleReport("worker-1"),
-				Node("worker-2"),
-				FreshReport("worker-2", Gone("box-1", UsualUID))),
+				Node("worker-2"), FreshReport("worker-2", gone1)),
 			"a clone of its node was booted again, its own is": All(Node("worker-1"), StaleReport("worker-1"),
 				Node("worker-2", Booted("boot-2")), StaleReport("worker-2", runs)),
 		} {
@@ -264,8 +258,7 @@ func TestWithAgentsATenantCannotMakeItsAddressLookFree(t *testing.T) {
 func TestAReservationWithAnUnknownFieldCountsAsTheReservation(t *testing.T) {
 	res := RawReservation("10.0.0.5", LongAgo, map[string]any{"podref": "default/web-0", "ifname": "net1",
 		"ipamclaimref": "claim"})
-	parts := []Part{UsualPool, res, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), carrier.pod,
-		ReportingWorker(Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")))}
+	parts := []Part{UsualPool, res, wb, carrier.pod, ReportingWorker(Sandbox("box-1", UsualUID, with5))}
 	for _, f := range Judged(Observe(parts...), facts.Policy{}).Findings {
 		if f.Kind == findings.MissingReservation {
 			t.Errorf("%s", f.Message)
@@ -329,9 +322,8 @@ func TestAPodThatProvesNothingKeepsAddresses(t *testing.T) {
 		"cannot be decoded": {add(unread), judge.Held}, "no node, and it ran": {add(withoutNode), judge.Held},
 		"never bound": {add(unbound), judge.Stale},
 	} {
-		for agents, part := range map[string]Part{"with agents": ReportingWorker(Gone("box-1", UsualUID)),
-			"without agents": Node("worker-1")} {
-			it := AllocationOf(t, Judged(Observe(UsualPool, part, c.pod), facts.Policy{}), "10.0.0.5")
+		for agents, part := range map[string]Part{"with agents": ReportingWorker(gone1), "without agents": Node("worker-1")} {
+			it := usualIn(t, UsualPool, part, c.pod)
 			if it.Verdict != c.want || c.want == judge.Held && it.Reason != judge.ClaimedByOther {
 				t.Errorf("%s, %s: %s", name, agents, Wrong(it, c.want))
 			}

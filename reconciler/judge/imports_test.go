@@ -20,9 +20,7 @@ func TestJudgingImportsNothingThatDoesIO(t *testing.T) {
 		module + "reconciler/facts": true, module + "reconciler/judge": true, module + "reconciler/findings": true,
 	}
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{.ImportPath}}", "../findings").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	packages := strings.Fields(string(out))
 	if len(packages) < 20 {
 		t.Fatalf("only %d packages are listed", len(packages))
@@ -30,16 +28,13 @@ func TestJudgingImportsNothingThatDoesIO(t *testing.T) {
 	for _, p := range packages {
 		other := strings.HasPrefix(p, module) && !mayImport[p]
 		if other || slices.ContainsFunc([]string{"k8s.io/client-go", "k8s.io/cri-", "sigs.k8s.io/controller-runtime",
-			"google.golang.org/grpc"},
-			func(io string) bool { return strings.HasPrefix(p, io) }) {
+			"google.golang.org/grpc"}, func(io string) bool { return strings.HasPrefix(p, io) }) {
 			t.Errorf("judging imports %s", p)
 		}
 	}
 	direct, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{join .Imports "\n"}}`, ".",
 		"../facts", "../findings").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, p := range strings.Fields(string(direct)) {
 		switch p {
 		case "os", "io", "io/fs", "net", "net/http", "context", "sync", "syscall", "log", "log/slog", "path/filepath":
@@ -61,9 +56,7 @@ func TestJudgingDoesNotAskTheClock(t *testing.T) {
 	asks := regexp.MustCompile(`\btime\.(Now|Since|Until|Sleep|After|Tick|NewTimer|NewTicker|AfterFunc)\(`)
 	for _, name := range files {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if call := asks.Find(text); call != nil && !strings.HasSuffix(name, "_test.go") {
 			t.Errorf("%s has %s", name, call)
 		}

@@ -108,7 +108,7 @@ func (doubting) DoubtsStatus(time.Time) bool     { return true }
 
 // A live read may be the first that shows a restore: a taint of the backup then proves nothing in the same check.
 func TestIndex_WithDoubts(t *testing.T) {
-	o := Observe(UsualPool, UsualPod(), Node("worker-1", NotReadyFor(time.Hour), OutOfService))
+	o := Observe(UsualPool, UsualPod(), dead1)
 	live := &facts.Live{Now: o.Now, Pods: map[types.NamespacedName]*podstate.Pod{PodName("web-9"): {}}}
 	f := facts.New(o.Observation, nil, facts.Policy{AgentsRequired: true}).With(live)
 	judged := func(f *facts.Facts) *judge.Item {

@@ -65,8 +65,7 @@ func TestIPAMClaim_Messages(t *testing.T) {
 			"IPAMClaim default/vm.net1, which is unknown: cannot list ipamclaims.k8s.cni.cncf.io: forbidden"},
 		{IPAMClaim("other"), "IPAMClaim default/vm.net1 does not exist, and nothing runs"},
 	} {
-		it := AllocationOf(t, Judged(Observe(ClaimedPool, ReportingWorker(Gone("box-1", UsualUID)), c.parts),
-			facts.Policy{}), "10.0.0.5")
+		it := usualIn(t, ClaimedPool, ReportingWorker(gone1), c.parts)
 		if !strings.Contains(it.Message(), c.want) || !strings.Contains(it.Rule(), "overruled by ipam-claim") {
 			t.Errorf("%s\n%s", it.Message(), it.Rule())
 		}
@@ -80,7 +79,7 @@ func TestIPAMClaim_Reservation(t *testing.T) {
 		return RawReservation(address, LongAgo, map[string]any{"podref": "default/web-0", "ifname": "net1",
 			"ipamclaimref": claim})
 	}
-	gone := ReportingWorker(Gone("box-1", UsualUID))
+	gone := ReportingWorker(gone1)
 	for _, c := range []struct {
 		says              string
 		parts             Part
@@ -97,7 +96,7 @@ func TestIPAMClaim_Reservation(t *testing.T) {
 			judge.PodGone, judge.Claimed, false},
 		{"the reservation has another one", All(ClaimedPool, reservation("default/vm-2.net1"), IPAMClaim("vm-2.net1")),
 			judge.ClaimGone, judge.Claimed, false},
-		{"the reservation has no allocation", All(reservation("default/vm.net1"), Pool("10.0.0.0-24", "10.0.0.0/24"),
+		{"the reservation has no allocation", All(reservation("default/vm.net1"), empty,
 			IPAMClaim("vm.net1")), "", judge.Claimed, false},
 	} {
 		t.Run(c.says, func(t *testing.T) {
@@ -137,7 +136,7 @@ func TestIPAMClaim_LiveRead(t *testing.T) {
 		{"the others could not be read, and it exists", IPAMClaimsUnread("x"), live(&ippool.Claim{NamespacedName: name}),
 			judge.Claimed},
 	} {
-		o := Observe(ClaimedPool, ReportingWorker(Gone("box-1", UsualUID)), c.before)
+		o := Observe(ClaimedPool, ReportingWorker(gone1), c.before)
 		f := facts.New(o.Observation, nil, facts.Policy{}).With(c.live)
 		j := judge.JudgeAt(f, nil, nil, []netip.Addr{netip.MustParseAddr("10.0.0.5")})
 		if it := AllocationOf(t, &findings.Assessment{Judgement: j}, "10.0.0.5"); it.Reason != c.want {
@@ -158,9 +157,8 @@ var (
 
 // Source and target of a live migration carry one address on purpose. A pod that only resembles one is a Conflict.
 func TestConflict_LiveMigration(t *testing.T) {
-	network := NAD("wb", WhereaboutsConfig("10.0.0.0/24", ""))
 	runningOn := func(node, id, uid, pod string) Part {
-		return All(Node(node), FreshReport(node, Sandbox(id, uid, OfPod(pod), WithAddress("10.0.0.5", ""))))
+		return All(Node(node), FreshReport(node, Sandbox(id, uid, OfPod(pod), with5)))
 	}
 	boxes := All(runningOn("worker-1", "box-a", "uid-a", "launcher-1"),
 		runningOn("worker-2", "box-b", "uid-b", "launcher-2"))
@@ -190,7 +188,7 @@ func TestConflict_LiveMigration(t *testing.T) {
 		{"the sandbox of an earlier pod of the source's name", All(source(UID("uid-new")), target(), boxes), true},
 	} {
 		t.Run(c.says, func(t *testing.T) {
-			found := FindingsOf(findings.Conflict, network, Pool("10.0.0.0-24", "10.0.0.0/24"), c.parts)
+			found := FindingsOf(findings.Conflict, wb, empty, c.parts)
 			if (len(found) > 0) != c.conflict {
 				t.Errorf("got %v", DescribeFindings(found))
 			}
@@ -209,8 +207,7 @@ func TestClaim_BetweenThePodsOfAMachine(t *testing.T) {
 
 // After a migration the guest may have the address of its machine's first pod.
 func TestGuestAddress(t *testing.T) {
-	ended := All(ReportingWorker(Gone("box-1", UsualUID)), NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")),
-		NAD("red", WhereaboutsConfig("10.0.0.0/24", "red")))
+	ended := All(ReportingWorker(gone1), wb, NAD("red", WhereaboutsConfig("10.0.0.0/24", "red")))
 	finished := UsualPod(Phase("Succeeded"), StoppedByKubelet(time.Hour), Launcher("vmi-1", ""))
 	held, stale := Want(judge.Held, judge.GuestAddress, false, judge.Gone), Want(judge.Stale, judge.PodFinished, true,
 		judge.Gone)
@@ -235,7 +232,7 @@ func TestGuestAddress(t *testing.T) {
 	}
 	t.Run("a machine in use is none", func(t *testing.T) {
 		Expect(t, Want(judge.InUse, judge.SandboxReady, false, judge.Ready), UsualPool, UsualPod(Carrying("10.0.0.5")),
-			ReportingWorker(Sandbox("box-1", UsualUID)), Guest("vm", "default/wb", "10.0.0.5"))
+			ReportingWorker(box1), Guest("vm", "default/wb", "10.0.0.5"))
 	})
 }
 
@@ -264,7 +261,7 @@ func TestNeedsGuests(t *testing.T) {
 }
 
 func TestClaimDiffers(t *testing.T) {
-	running := All(UsualPod(Carrying("10.0.0.5")), ReportingWorker(Sandbox("box-1", UsualUID)))
+	running := All(UsualPod(Carrying("10.0.0.5")), ReportingWorker(box1))
 	for _, c := range []struct {
 		says  string
 		claim Part
@@ -285,9 +282,8 @@ func TestClaimDiffers(t *testing.T) {
 
 // A repair never rewrites what names an IPAMClaim: DEL would then release the address.
 func TestRepair_KeepsIPAMClaims(t *testing.T) {
-	carried := All(Node("worker-1"), FreshReport("worker-1", Gone("box-1", UsualUID),
-		Sandbox("box-2", "uid-2", OfPod("web-1"), WithAddress("10.0.0.5", ""), CreatedAgo(time.Hour))),
-		Pod("web-1", UID("uid-2"), Carrying("10.0.0.5")))
+	carried := All(Node("worker-1"), FreshReport("worker-1", gone1, Sandbox("box-2", "uid-2", OfPod("web-1"), with5,
+		CreatedAgo(time.Hour))), Pod("web-1", UID("uid-2"), Carrying("10.0.0.5")))
 	if found := FindingsOf(findings.Misrecorded, UsualPool, carried); len(found) != 1 || found[0].Repair == nil {
 		t.Fatalf("without a claim: %v", DescribeFindings(found))
 	}

@@ -16,7 +16,7 @@ import (
 
 func nodesIn(t *testing.T, parts ...Part) []string {
 	t.Helper()
-	return AllocationOf(t, Judged(Observe(parts...), facts.Policy{}), "10.0.0.5").Evidence().Nodes
+	return usualIn(t, parts...).Evidence().Nodes
 }
 
 // afterPassOver puts what an earlier pass, an hour ago, saw into the past.
@@ -36,13 +36,11 @@ func TestTheNodeThatCouldRunIt(t *testing.T) {
 		parts []Part
 	}{
 		{"the one whose last report has the id, a stale one included", []string{"worker-2"},
-			[]Part{UsualPool, ThreeNodes(), FreshReport("worker-1"), StaleReport("worker-2", Sandbox("box-1", UsualUID)),
-				FreshReport("worker-3")}},
+			[]Part{UsualPool, ThreeNodes(), FreshReport("worker-1"), StaleReport("worker-2", box1), FreshReport("worker-3")}},
 		{"that one, even where the pool is another node's slice", []string{"worker-2"},
-			[]Part{slice("worker-1-10.0.0.0-28"), ThreeNodes(), FreshReport("worker-1"), StaleReport("worker-2",
-				Sandbox("box-1", UsualUID))}},
+			[]Part{slice("worker-1-10.0.0.0-28"), ThreeNodes(), FreshReport("worker-1"), StaleReport("worker-2", box1)}},
 		{"that one, and where the pod carries the address", []string{"worker-1", "worker-2"},
-			[]Part{UsualPool, UsualPod(Carrying("10.0.0.5")), ThreeNodes(), StaleReport("worker-2", Sandbox("box-1", UsualUID)),
+			[]Part{UsualPool, UsualPod(Carrying("10.0.0.5")), ThreeNodes(), StaleReport("worker-2", box1),
 				FreshReport("worker-1")}},
 		{"the node of the slice, by a definition", []string{"worker-2"}, []Part{slice("worker-2-10.0.0.0-28"), Sliced(""),
 			ThreeNodes(), FreshReport("worker-1")}},
@@ -57,12 +55,10 @@ func TestTheNodeThatCouldRunIt(t *testing.T) {
 		{"the node of the slice, and where the pod carries the address", []string{"worker-1", "worker-2"},
 			[]Part{slice("worker-2-10.0.0.0-28"), Sliced(""), UsualPod(Carrying("10.0.0.5")), ThreeNodes(),
 				FreshReport("worker-1")}},
-		{"every node, and the slice's, where that has no Node object any more",
-			[]string{"worker-1", "worker-2", "worker-3", "worker-9"},
-			[]Part{slice("worker-9-10.0.0.0-28"), Sliced(""), ThreeNodes(), FreshReport("worker-1")}},
+		{"every node, and the slice's, where that has no Node object any more", []string{"worker-1", "worker-2", "worker-3",
+			"worker-9"}, []Part{slice("worker-9-10.0.0.0-28"), Sliced(""), ThreeNodes(), FreshReport("worker-1")}},
 		{"the slice's node by its report, where there are no Node objects", []string{"worker-2"},
-			[]Part{slice("worker-2-10.0.0.0-28"), Sliced(""), FreshReport("worker-1"), StaleReport("worker-2"),
-				NodesUnknown}},
+			[]Part{slice("worker-2-10.0.0.0-28"), Sliced(""), FreshReport("worker-1"), StaleReport("worker-2"), NodesUnknown}},
 		{"every node, and that of the pod that carries the address", []string{"win", "worker-1", "worker-2", "worker-3"},
 			[]Part{UsualPool, UsualPod(OnNode("win"), DeletedAgo(0), Carrying("10.0.0.5")), ThreeNodes(), windows,
 				FreshReport("worker-1")}},
@@ -75,16 +71,13 @@ func TestTheNodeThatCouldRunIt(t *testing.T) {
 			[]Part{UsualPool, afterPassOver(UsualPool, UsualPod(OnNode("win"))), ThreeNodes(), windows,
 				FreshReport("worker-1")}},
 		{"every node, and that of the pod that was seen carrying the address", []string{"win", "worker-1", "worker-2",
-			"worker-3"},
-			[]Part{UsualPool, afterPassOver(UsualPool, All(ThreeNodes(), FreshReport("worker-1")), Pod("web-1", OnNode("win"),
-				Carrying("10.0.0.5"))), ThreeNodes(), windows, FreshReport("worker-1")}},
+			"worker-3"}, []Part{UsualPool, afterPassOver(UsualPool, All(ThreeNodes(), FreshReport("worker-1")),
+			Pod("web-1", OnNode("win"), Carrying("10.0.0.5"))), ThreeNodes(), windows, FreshReport("worker-1")}},
 		{"every node, where what was seen was another allocation", []string{"worker-1", "worker-2", "worker-3"},
 			[]Part{UsualPool, afterPassOver(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-0", "net1")),
-				UsualPod(OnNode("win"), Carrying("10.0.0.5"))),
-				ThreeNodes(), windows, FreshReport("worker-1")}},
+				UsualPod(OnNode("win"), Carrying("10.0.0.5"))), ThreeNodes(), windows, FreshReport("worker-1")}},
 		{"every node, one with a report though no agent is meant to be there", []string{"win", "worker-1", "worker-2",
-			"worker-3"},
-			[]Part{UsualPool, ThreeNodes(), windows, StaleReport("win")}},
+			"worker-3"}, []Part{UsualPool, ThreeNodes(), windows, StaleReport("win")}},
 		{"every node, where the pod is finished: its addresses are never read", []string{"worker-1", "worker-2", "worker-3"},
 			[]Part{UsualPool, UsualPod(Phase("Failed"), Carrying("10.0.0.5")), ThreeNodes(), FreshReport("worker-1")}},
 		{"every node but the dead and those with no agent", []string{"worker-1"},
@@ -93,7 +86,7 @@ func TestTheNodeThatCouldRunIt(t *testing.T) {
 		{"no node that is missing, though its last report is there", []string{"worker-1"},
 			[]Part{UsualPool, Node("worker-1"), FreshReport("worker-1"), StaleReport("worker-9")}},
 		{"not the one that names the id as gone in a stale report", []string{"worker-1", "worker-2", "worker-3"},
-			[]Part{UsualPool, ThreeNodes(), StaleReport("worker-2", Gone("box-1", UsualUID)), FreshReport("worker-1")}},
+			[]Part{UsualPool, ThreeNodes(), StaleReport("worker-2", gone1), FreshReport("worker-1")}},
 		{"without reports, the pod's own", []string{"worker-2"}, []Part{UsualPool, ThreeNodes(), UsualPod(OnNode("worker-2"),
 			DeletedAgo(0))}},
 		{"without reports, the finished pod's own", []string{"worker-2"}, []Part{UsualPool, ThreeNodes(),
@@ -130,9 +123,8 @@ func TestSeveralNodesThatCouldRunIt(t *testing.T) {
 		{"one has no Node object, the other is dead", judge.NodeMissing, []Part{dead("b"), StaleReport("b")}},
 	} {
 		t.Run(c.says+": "+c.want.String(), func(t *testing.T) {
-			it := AllocationOf(t, Judged(Observe(append([]Part{slice}, c.parts...)...), facts.Policy{}), "10.0.0.5")
-			if it.Evidence().Sandbox != c.want {
-				t.Errorf("got %s", it.Evidence().Sandbox)
+			if got := usualIn(t, append([]Part{slice}, c.parts...)...).Evidence().Sandbox; got != c.want {
+				t.Errorf("got %s", got)
 			}
 		})
 	}
@@ -142,94 +134,74 @@ func TestSeveralNodesThatCouldRunIt(t *testing.T) {
 			"b":   {Sliced(""), FreshReport("a-b"), StaleReport("b")},
 			"a-b": {Sliced("a"), FreshReport("b"), StaleReport("a-b")},
 		} {
-			it := AllocationOf(t, Judged(Observe(append(c, pool, Node("a-b"), Node("b"))...), facts.Policy{}), "10.0.0.5")
+			it := usualIn(t, append(c, pool, Node("a-b"), Node("b"))...)
 			if e := it.Evidence(); e.Sandbox != judge.NoFreshReport || !slices.Equal(e.WithoutReport, []string{node}) {
 				t.Errorf("%s: got %s without a report of %v", node, e.Sandbox, e.WithoutReport)
 			}
 		}
 	})
-	t.Run("two nodes without a fresh report, one of them not Ready: NoFreshReport", func(t *testing.T) {
-		Expect(t, Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport), UsualPool,
-			Node("worker-1", NotReadyFor(time.Hour)), Node("worker-2"), StaleReport("worker-1"))
-	})
-	t.Run("one node without a fresh report, not Ready, and one with: NodeUnreachable", func(t *testing.T) {
-		Expect(t, Want(judge.Held, judge.NodeUnreachable, false, judge.NoFreshReport), UsualPool,
-			Node("worker-1", NotReadyFor(time.Hour)), Node("worker-2"), StaleReport("worker-1"), FreshReport("worker-2"))
-	})
-	t.Run("every node is dead, so that none could run it: NoFreshReport", func(t *testing.T) {
-		Expect(t, Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport), UsualPool, dead("worker-1"),
-			StaleReport("worker-1"))
-	})
-	t.Run("no node at all is not unreachable", func(t *testing.T) {
-		Expect(t, Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport), UsualPool,
-			ReportsUnknown("forbidden"))
+	down := Node("worker-1", NotReadyFor(time.Hour))
+	expectRulings(t, UsualPool, []rulingCase{
+		{"two nodes without a fresh report, one of them not Ready: NoFreshReport", unreported,
+			[]Part{down, Node("worker-2"), StaleReport("worker-1")}},
+		{"one node without a fresh report, not Ready, and one with: NodeUnreachable",
+			Want(judge.Held, judge.NodeUnreachable, false, judge.NoFreshReport),
+			[]Part{down, Node("worker-2"), StaleReport("worker-1"), FreshReport("worker-2")}},
+		{"every node is dead, so that none could run it: NoFreshReport", unreported, []Part{dead1, StaleReport("worker-1")}},
+		{"no node at all is not unreachable", unreported, []Part{ReportsUnknown("forbidden")}},
 	})
 }
 
 // Without agents, one node that is not Ready and could run it is enough.
 func TestNoPodAndNoAgents(t *testing.T) {
-	stale, held := Want(judge.Stale, judge.PodGone, false, judge.NoSource), Want(judge.Held, judge.NodeUnreachable, false,
-		judge.NoSource)
-	for says, c := range map[string]struct {
-		want  Ruling
-		parts []Part
-	}{
-		"all nodes are Ready": {stale, []Part{ThreeNodes()}},
-		"one of them is not Ready": {held,
-			[]Part{ThreeNodes(), Node("worker-4", NotReadyFor(time.Minute))}},
-		"the one that is not Ready is proven dead": {stale, []Part{ThreeNodes(), Node("worker-4", NotReadyFor(time.Hour),
-			OutOfService)}},
-		"the one that is not Ready runs no agent": {stale, []Part{ThreeNodes(), Node("win", NotReadyFor(time.Hour),
+	stale := Want(judge.Stale, judge.PodGone, false, judge.NoSource)
+	held := Want(judge.Held, judge.NodeUnreachable, false, judge.NoSource)
+	down, lost := Node("worker-4", NotReadyFor(time.Hour)), Node("worker-4", NotReadyFor(time.Hour), OutOfService)
+	expectRulings(t, All(UsualPool, ThreeNodes()), []rulingCase{
+		{"all nodes are Ready", stale, nil},
+		{"one of them is not Ready", held, []Part{Node("worker-4", NotReadyFor(time.Minute))}},
+		{"the one that is not Ready is proven dead", stale, []Part{lost}},
+		{"the one that is not Ready runs no agent", stale, []Part{Node("win", NotReadyFor(time.Hour),
 			Label("kubernetes.io/os", "windows"))}},
-		"the pod was seen on another node that is": {held, []Part{ThreeNodes(), Node("worker-4", NotReadyFor(time.Hour)),
+		{"the pod was seen on another node that is", held, []Part{down,
 			afterPassOver(UsualPool, UsualPod(OnNode("worker-2"), Carrying("10.0.0.5")))}},
-		"the pod was seen on the node that is not": {held, []Part{ThreeNodes(), Node("worker-4", NotReadyFor(time.Hour)),
+		{"the pod was seen on the node that is not", held, []Part{down,
 			afterPassOver(UsualPool, UsualPod(OnNode("worker-4"), Carrying("10.0.0.5")))}},
-		"the pod was seen on a node that is proven dead": {stale, // as for a process that has just started
-			[]Part{ThreeNodes(), Node("worker-4", NotReadyFor(time.Hour), OutOfService),
-				afterPassOver(UsualPool, UsualPod(OnNode("worker-4"), Carrying("10.0.0.5")))}},
-		"the pod was seen on a node that has gone away": {stale,
-			[]Part{ThreeNodes(), afterPassOver(UsualPool, UsualPod(OnNode("worker-9"), Carrying("10.0.0.5")))}},
-	} {
-		t.Run(says, func(t *testing.T) { Expect(t, c.want, append([]Part{UsualPool}, c.parts...)...) })
-	}
+		{"the pod was seen on a node that is proven dead", stale, // as for a process that has just started
+			[]Part{lost, afterPassOver(UsualPool, UsualPod(OnNode("worker-4"), Carrying("10.0.0.5")))}},
+		{"the pod was seen on a node that has gone away", stale,
+			[]Part{afterPassOver(UsualPool, UsualPod(OnNode("worker-9"), Carrying("10.0.0.5")))}},
+	})
 }
 
 // The address of a pod that is starting, ending or just deleted is on no pod, so
 // that asking the right nodes is all that protects it.
 func TestThePodsOwnNodeIsAlwaysAsked(t *testing.T) {
-	noFreshReport := Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport)
 	there, selected := OnNode("worker-2"), All(Node("worker-1"), FreshReport("worker-1"))
 	nodes := All(selected, Node("worker-2", WithoutAgent))
-	for _, c := range []struct {
-		says  string
-		want  Ruling
-		parts []Part
-	}{
+	for _, c := range []rulingCase{
 		{"a Pending pod on a node that no selector selects", Want(judge.InUse, judge.PodPending, false, judge.NoFreshReport),
 			[]Part{nodes, UsualPod(Phase("Pending"), there)}},
-		{"a live pod whose status does not have the address yet", noFreshReport, []Part{nodes, UsualPod(there)}},
-		{"a live pod without a status", noFreshReport, []Part{nodes, UsualPod(there, NoNetworkStatus)}},
-		{"a terminating pod", noFreshReport, []Part{nodes, UsualPod(there, DeletedAgo(0))}},
-		{"a finished pod that kubelet did not report stopped", noFreshReport,
-			[]Part{nodes, UsualPod(there, Phase("Failed"))}},
-		{"a pod that was just deleted and seen carrying the address", noFreshReport,
+		{"a live pod whose status does not have the address yet", unreported, []Part{nodes, UsualPod(there)}},
+		{"a live pod without a status", unreported, []Part{nodes, UsualPod(there, NoNetworkStatus)}},
+		{"a terminating pod", unreported, []Part{nodes, UsualPod(there, DeletedAgo(0))}},
+		{"a finished pod that kubelet did not report stopped", unreported, []Part{nodes, UsualPod(there, Phase("Failed"))}},
+		{"a pod that was just deleted and seen carrying the address", unreported,
 			[]Part{nodes, afterPassOver(UsualPool, nodes, UsualPod(there, Carrying("10.0.0.5")))}},
-		{"a pod that was just deleted, on a node of which there is an old report", noFreshReport,
+		{"a pod that was just deleted, on a node of which there is an old report", unreported,
 			[]Part{nodes, StaleReport("worker-2")}},
-		{"a node of which there is an old report, and that no selector selects", noFreshReport,
+		{"a node of which there is an old report, and that no selector selects", unreported,
 			[]Part{nodes, StaleReport("worker-2"), UsualPod(DeletedAgo(0))}},
-		{"a node where another pod carries the address that is gone by now", noFreshReport,
+		{"a node where another pod carries the address that is gone by now", unreported,
 			[]Part{nodes, afterPassOver(UsualPool, nodes, Pod("web-1", UID("uid-9"), there, Carrying("10.0.0.5")))}},
-		{"the terminating pod's node, although a node with a fresh report was seen with it", noFreshReport,
+		{"the terminating pod's node, although a node with a fresh report was seen with it", unreported,
 			[]Part{nodes, afterPassOver(UsualPool, nodes, UsualPod(Carrying("10.0.0.5"))), UsualPod(there, UID("uid-9"),
 				DeletedAgo(0))}},
-		{"every node, although the pod was seen carrying the address on one with a fresh report", noFreshReport,
+		{"every node, although the pod was seen carrying the address on one with a fresh report", unreported,
 			[]Part{selected, Node("worker-2"), afterPassOver(UsualPool, selected, UsualPod(Carrying("10.0.0.5")))}},
-		{"the pod's node, although a dead one had the sandbox", noFreshReport,
-			[]Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService), StaleReport("worker-1", Sandbox("box-1", NoUID)),
-				Node("worker-2"), UsualPod(there, DeletedAgo(0))}},
-		{"the pod's node, although one that is missing had the sandbox", noFreshReport,
+		{"the pod's node, although a dead one had the sandbox", unreported, []Part{dead1,
+			StaleReport("worker-1", Sandbox("box-1", NoUID)), Node("worker-2"), UsualPod(there, DeletedAgo(0))}},
+		{"the pod's node, although one that is missing had the sandbox", unreported,
 			[]Part{StaleReport("worker-1", Sandbox("box-1", NoUID)), Node("worker-2"), UsualPod(there, DeletedAgo(0))}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
@@ -241,50 +213,42 @@ func TestThePodsOwnNodeIsAlwaysAsked(t *testing.T) {
 	}
 	t.Run("what a dead node had is not proven where the pod's node could run it too", func(t *testing.T) {
 		Expect(t, Want(judge.Stale, judge.NodeDeadReason, false, judge.NodeDead), UsualPool,
-			Node("worker-1", NotReadyFor(time.Hour), OutOfService),
-			StaleReport("worker-1", Sandbox("box-1", NoUID)), Node("worker-2"), FreshReport("worker-2"),
-			UsualPod(there, DeletedAgo(0)))
+			dead1, StaleReport("worker-1", Sandbox("box-1", NoUID)),
+			Node("worker-2"), FreshReport("worker-2"), UsualPod(there, DeletedAgo(0)))
 	})
 }
 
 // network_name "worker-1" and the slice of worker-1 give a pool the same name.
 func TestANameNeverNarrows(t *testing.T) {
-	held := Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport)
 	oneReports := All(ThreeNodes(), FreshReport("worker-1"), StaleReport("worker-2"), StaleReport("worker-3"))
 	for _, name := range []string{"worker-1-10.0.0.0-28", "red-worker-1-10.0.0.0-28"} {
 		pool := Pool(name, "10.0.0.0/28", UsualAllocation)
 		t.Run(name+": its name alone", func(t *testing.T) {
-			Expect(t, held, pool, oneReports)
+			Expect(t, unreported, pool, oneReports)
 			if got := nodesIn(t, pool, oneReports); !slices.Equal(got, []string{"worker-1", "worker-2", "worker-3"}) {
 				t.Errorf("the nodes that must report are %v", got)
 			}
 		})
-		t.Run(name+": a definition without slices", func(t *testing.T) {
-			Expect(t, held, pool, oneReports, NAD("wb", WhereaboutsConfig("10.0.0.0/28", "worker-1")))
-		})
-		t.Run(name+": without agents, a node that is not Ready counts", func(t *testing.T) {
-			Expect(t, Want(judge.Held, judge.NodeUnreachable, false, judge.NoSource), pool, Node("worker-1"),
-				Node("worker-2", NotReadyFor(time.Hour)))
+		expectRulings(t, pool, []rulingCase{
+			{name + ": a definition without slices", unreported,
+				[]Part{oneReports, NAD("wb", WhereaboutsConfig("10.0.0.0/28", "worker-1"))}},
+			{name + ": without agents, a node that is not Ready counts", Want(judge.Held, judge.NodeUnreachable, false,
+				judge.NoSource), []Part{Node("worker-1"), Node("worker-2", NotReadyFor(time.Hour))}},
 		})
 	}
-	slice, sliced := Pool("worker-1-10.0.0.0-28", "10.0.0.0/28", UsualAllocation),
-		NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", `"node_slice_size":"/28"`))
-	t.Run("a definition that cuts slices does", func(t *testing.T) {
-		Expect(t, Want(judge.Stale, judge.PodGone, false, judge.Absent), slice, sliced, oneReports)
+	slice := All(Pool("worker-1-10.0.0.0-28", "10.0.0.0/28", UsualAllocation), oneReports)
+	ends := UsualPod(OnNode("worker-2"), DeletedAgo(0))
+	expectRulings(t, slice, []rulingCase{
+		{"a definition that cuts slices does", Want(judge.Stale, judge.PodGone, false, judge.Absent), []Part{Sliced("")}},
+		{"but not beside the pod's own node", unreported, []Part{Sliced(""), ends}},
+		{"and not where its slices are of another size", unreported,
+			[]Part{NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", `"node_slice_size":"/27"`))}},
+		{"and not where it cuts another range", unreported,
+			[]Part{NAD("wb", WhereaboutsConfig("10.9.0.0/24", "", `"node_slice_size":"/28"`))}},
 	})
-	t.Run("but not beside the pod's own node", func(t *testing.T) {
-		Expect(t, held, slice, sliced, oneReports, UsualPod(OnNode("worker-2"), DeletedAgo(0)))
-		if got := nodesIn(t, slice, sliced, oneReports, UsualPod(OnNode("worker-2"), DeletedAgo(0))); !slices.Equal(got,
-			[]string{"worker-1", "worker-2"}) {
-			t.Errorf("the nodes that must report are %v", got)
-		}
-	})
-	t.Run("and not where its slices are of another size", func(t *testing.T) {
-		Expect(t, held, slice, oneReports, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", `"node_slice_size":"/27"`)))
-	})
-	t.Run("and not where it cuts another range", func(t *testing.T) {
-		Expect(t, held, slice, oneReports, NAD("wb", WhereaboutsConfig("10.9.0.0/24", "", `"node_slice_size":"/28"`)))
-	})
+	if got := nodesIn(t, slice, Sliced(""), ends); !slices.Equal(got, []string{"worker-1", "worker-2"}) {
+		t.Errorf("beside the pod's own node the nodes that must report are %v", got)
+	}
 }
 
 // The node of a slice may run on without its Node object, so what only it could run has the rules of a missing node.
@@ -294,14 +258,12 @@ func TestNodeSlice_OfANodeWithoutNodeObject(t *testing.T) {
 	missing := Want(judge.Stale, judge.NodeMissingReason, false, judge.NodeMissing)
 	t.Run("no report has the sandbox", func(t *testing.T) {
 		Expect(t, missing, slice, others)
-		it := AllocationOf(t, Judged(Observe(slice, others), facts.Policy{}), "10.0.0.5")
-		if it.Evidence().OnlyOthersMissing {
+		if usualIn(t, slice, others).Evidence().OnlyOthersMissing {
 			t.Error("the node that could run it counts as another")
 		}
 	})
 	t.Run("another node reports its end", func(t *testing.T) {
-		gone := FreshReport("worker-1", Gone("box-1", UsualUID))
-		it := AllocationOf(t, Judged(Observe(slice, Node("worker-1"), gone), facts.Policy{}), "10.0.0.5")
+		it := usualIn(t, slice, ReportingWorker(gone1))
 		if e := it.Evidence(); it.Proven || !e.MissingNode || !e.Unproven {
 			t.Errorf("%v, by %+v", RulingOf(it), e)
 		}
@@ -310,8 +272,7 @@ func TestNodeSlice_OfANodeWithoutNodeObject(t *testing.T) {
 		parts := All(Pool("worker-9-10.0.0.0-28", "10.0.0.0/28", UsualAllocation), others,
 			StaleReport("worker-9", RenewedAt(Now.Add(-time.Hour))))
 		Expect(t, missing, parts)
-		it := AllocationOf(t, Judged(Observe(parts), facts.Policy{}), "10.0.0.5")
-		if it.Evidence().OnlyOthersMissing {
+		if usualIn(t, parts).Evidence().OnlyOthersMissing {
 			t.Error("the node that could run it counts as another")
 		}
 	})
@@ -320,8 +281,7 @@ func TestNodeSlice_OfANodeWithoutNodeObject(t *testing.T) {
 			NodesUnknown)
 	})
 	t.Run("without agents", func(t *testing.T) {
-		it := AllocationOf(t, Judged(Observe(slice, Node("worker-1")), facts.Policy{}), "10.0.0.5")
-		if !it.Evidence().MissingNode {
+		if it := usualIn(t, slice, Node("worker-1")); !it.Evidence().MissingNode {
 			t.Errorf("%v, by %+v", RulingOf(it), it.Evidence())
 		}
 	})
@@ -329,20 +289,15 @@ func TestNodeSlice_OfANodeWithoutNodeObject(t *testing.T) {
 
 // What was seen with the address of a reservation may be anybody's.
 func TestAReservationThatStandsAloneIsNeverNarrowedByStrangers(t *testing.T) {
-	pool, res := Pool("10.0.0.0-24", "10.0.0.0/24"), Reservation("10.0.0.5", "default/web-0", LongAgo)
 	noFreshReport := All(Node("worker-1"), StaleReport("worker-1"), Node("worker-2"))
 	oneReports := All(Node("worker-1"), FreshReport("worker-1"), Node("worker-2"))
 	stranger := func(edits ...SandboxEdit) ReportEdit {
-		return Sandbox("box-7", "uid-9", append([]SandboxEdit{OfPod("web-9"), WithAddress("10.0.0.5", "")}, edits...)...)
+		return Sandbox("box-7", "uid-9", append([]SandboxEdit{OfPod("web-9"), with5}, edits...)...)
 	}
 	leftover := Attachment("box-7", "uid-9", time.Hour, nil, Address("10.0.0.5", ""))
 	closedLeftover := Attachment("box-7", "uid-9", time.Minute, Closed, Address("10.0.0.5", ""))
 	held := decision{judge.Held, judge.NoFreshReportReason, false}
-	for _, c := range []struct {
-		says  string
-		want  decision
-		parts []Part
-	}{
+	expectReservations(t, All(empty, reserved), []decisionCase{
 		{"a leftover in a cache, while another node has no fresh report", decision{judge.Held, judge.AttachedReason, false},
 			[]Part{noFreshReport, FreshReport("worker-2", leftover)}},
 		{"a closed leftover in a cache; another node has no fresh report", held, []Part{noFreshReport, FreshReport("worker-2",
@@ -352,8 +307,7 @@ func TestAReservationThatStandsAloneIsNeverNarrowedByStrangers(t *testing.T) {
 		{"a stopped sandbox, while the terminating pod's node has no fresh report", held,
 			[]Part{noFreshReport, FreshReport("worker-2", stranger(NotReady(Closed))), UsualPod(DeletedAgo(0))}},
 		{"a stopped sandbox, while the live pod's status is not there", decision{judge.Held, judge.NetworkStatusMissing,
-			false},
-			[]Part{oneReports, FreshReport("worker-2", stranger(NotReady(Closed))), UsualPod(NoNetworkStatus)}},
+			false}, []Part{oneReports, FreshReport("worker-2", stranger(NotReady(Closed))), UsualPod(NoNetworkStatus)}},
 		{"a stopped sandbox, the pod is Pending, and its node has no fresh report",
 			decision{judge.InUse, judge.PodPending, false},
 			[]Part{noFreshReport, FreshReport("worker-2", stranger(NotReady(Closed))), UsualPod(Phase("Pending"))}},
@@ -365,15 +319,10 @@ func TestAReservationThatStandsAloneIsNeverNarrowedByStrangers(t *testing.T) {
 			[]Part{noFreshReport, FreshReport("worker-2", stranger())}},
 		{"a sandbox that is not known to be closed is evidence of use", decision{judge.Held, judge.SandboxNotReady, false},
 			[]Part{noFreshReport, FreshReport("worker-2", stranger(NotReady(nil)))}},
-	} {
-		t.Run(c.says, func(t *testing.T) {
-			expectReservation(t, "10.0.0.5", c.want, append([]Part{pool, res},
-				c.parts...)...)
-		})
-	}
+	})
 	t.Run("a stopped sandbox is no evidence", func(t *testing.T) {
-		it := expectReservation(t, "10.0.0.5", decision{judge.Stale, judge.AddressNotOnPod, false}, pool, res, oneReports,
-			FreshReport("worker-2", stranger(NotReady(Closed))), UsualPod())
+		it := expectReservation(t, "10.0.0.5", decision{judge.Stale, judge.AddressNotOnPod, false}, empty, reserved,
+			oneReports, FreshReport("worker-2", stranger(NotReady(Closed))), UsualPod())
 		if got := it.Evidence().Sandbox; got != judge.Absent {
 			t.Errorf("its sandbox is %s", got)
 		}
@@ -383,7 +332,7 @@ func TestAReservationThatStandsAloneIsNeverNarrowedByStrangers(t *testing.T) {
 // Its sandbox may be the one of any of them, and one node's report of its end does not speak for the others.
 func TestTheNodesOfAllEarlierPodsOfTheNameAreAsked(t *testing.T) {
 	nodes := All(Node("worker-1"), Node("worker-2"), Node("worker-3"), FreshReport("worker-2"))
-	ended := All(UsualPool, nodes, FreshReport("worker-3", Gone("box-1", UsualUID)))
+	ended := All(UsualPool, nodes, FreshReport("worker-3", gone1))
 	seen := func(o *Observed) {
 		var known reconciler.Known
 		for i, node := range []string{"worker-1", "worker-2"} {

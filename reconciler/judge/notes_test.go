@@ -102,17 +102,13 @@ func TestDocs_EveryTestThatTheyNameIsThere(t *testing.T) {
 	var pages []string
 	for _, pattern := range []string{"docs/*.md", "docs/*/*.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		pages = append(pages, found...)
 	}
 	there, named := keysOf(testsUnder(t, root)), 0
 	for _, page := range pages {
 		doc, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		for _, name := range sortedUnique(regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w+`).FindAllString(string(doc), -1)) {
 			named++
 			if !slices.ContainsFunc(there, func(test string) bool { return strings.HasPrefix(test, name) }) {
@@ -138,9 +134,7 @@ func testsUnder(t *testing.T, root string) map[string]bool {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return there
 }
 
@@ -168,7 +162,7 @@ func TestNotes_AttachmentsWhoseNetworkIsUnknown(t *testing.T) {
 		"its network is closed":  {"", []Part{ReportingWorker(Attachment("box-1", UsualUID, time.Hour, Closed))}},
 		"its node does not report": {own, []Part{Node("worker-1"),
 			StaleReport("worker-1", Attachment("box-1", UsualUID, time.Hour, nil))}},
-		"its node is proven dead": {"", []Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService),
+		"its node is proven dead": {"", []Part{dead1,
 			StaleReport("worker-1", Attachment("box-1", UsualUID, time.Hour, nil))}},
 	} {
 		notes := strings.Join(Judged(Observe(append(c.parts, UsualPool)...), facts.Policy{}).Notes(), " ")
@@ -190,11 +184,10 @@ func TestNotes_UnreadAddresses(t *testing.T) {
 			[]Part{ReportingWorker(Sandbox("box-1", UsualUID, Unread))}},
 		"a sandbox that has ended": {"", []Part{ReportingWorker(Sandbox("box-1", UsualUID, Unread, NotReady(Closed)))}},
 		"a pod": {"of pod default/web-0:",
-			[]Part{NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), Node("worker-1"), requesting}},
+			[]Part{wb, Node("worker-1"), requesting}},
 		"a pod whose definition does not exist": {"of pod default/web-0:", []Part{Node("worker-1"), requesting}},
-		"a pod that a fresh report lists":       {"", []Part{ReportingWorker(Sandbox("box-1", UsualUID)), requesting}},
-		"none": {"",
-			[]Part{ReportingWorker(Sandbox("box-1", UsualUID)), UsualPod(Carrying("10.0.0.5"))}},
+		"a pod that a fresh report lists":       {"", []Part{ReportingWorker(box1), requesting}},
+		"none":                                  {"", []Part{ReportingWorker(box1), UsualPod(Carrying("10.0.0.5"))}},
 	} {
 		notes := strings.Join(Judged(Observe(c.parts...), facts.Policy{}).Notes(), " ")
 		isNoted := strings.Contains(notes, "findings on them may be missed")

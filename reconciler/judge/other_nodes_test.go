@@ -16,20 +16,17 @@ import (
 // A cloned machine, or one agent that lies, has the ids of sandboxes that run elsewhere.
 func TestOneNodeDoesNotSpeakForAnother(t *testing.T) {
 	held, proven := decision{judge.Held, judge.SandboxNotReady, false}, decision{judge.Stale, judge.PodGone, true}
-	nodes := All(Node("worker-1"), Node("worker-2"))
 	rebooted := All(Node("worker-1", Booted("boot-2")), Node("worker-2"))
 	ends := map[string]Part{
-		"stopped on one": All(nodes, FreshReport("worker-1", Sandbox("box-1", UsualUID,
-			NotReady(Closed)))),
-		"gone on one":                        All(nodes, FreshReport("worker-1", Gone("box-1", UsualUID))),
-		"on one, before it was booted again": All(rebooted, StaleReport("worker-1", Sandbox("box-1", UsualUID))),
+		"stopped on one":                     All(nodes, FreshReport("worker-1", stopped1)),
+		"gone on one":                        All(nodes, FreshReport("worker-1", gone1)),
+		"on one, before it was booted again": All(rebooted, StaleReport("worker-1", box1)),
 	}
 	has := map[string]Part{
-		"running, by an old report":   StaleReport("worker-2", Sandbox("box-1", UsualUID)),
+		"running, by an old report":   StaleReport("worker-2", box1),
 		"not ready, by an old report": StaleReport("worker-2", Sandbox("box-1", UsualUID, NotReady(nil))),
-		"attached, by an old report": StaleReport("worker-2", Attachment("box-1", UsualUID, time.Minute,
-			nil)),
-		"running, by a report whose Lease never matched": StaleReport("worker-2", Sandbox("box-1", UsualUID),
+		"attached, by an old report":  StaleReport("worker-2", Attachment("box-1", UsualUID, time.Minute, nil)),
+		"running, by a report whose Lease never matched": StaleReport("worker-2", box1,
 			WithoutMatchingLease),
 		"running for another, by an old report": StaleReport("worker-2", Sandbox("box-1", OtherUID)),
 	}
@@ -47,29 +44,25 @@ func TestOneNodeDoesNotSpeakForAnother(t *testing.T) {
 		}
 	}
 	t.Run("stopped on one, and the other is proven dead", func(t *testing.T) {
-		expectVerdict(t, proven, UsualPool, Node("worker-1"), FreshReport("worker-1", Sandbox("box-1", UsualUID,
-			NotReady(Closed))),
-			Node("worker-2", NotReadyFor(time.Hour), OutOfService), StaleReport("worker-2", Sandbox("box-1", UsualUID)))
+		expectVerdict(t, proven, UsualPool, Node("worker-1"), FreshReport("worker-1",
+			stopped1), dead2, StaleReport("worker-2", box1))
 	})
-	for end, part := range map[string]ReportEdit{"stopped": Sandbox("box-1", UsualUID, NotReady(Closed)),
-		"gone": Gone("box-1", UsualUID)} {
+	for end, part := range map[string]ReportEdit{"stopped": stopped1, "gone": gone1} {
 		t.Run(end+" on one, and the other has rebooted since it had it", func(t *testing.T) {
 			expectVerdict(t, held, UsualPool, Node("worker-1"), FreshReport("worker-1", part), Node("worker-2",
-				Booted("boot-2")), StaleReport("worker-2", Sandbox("box-1", UsualUID)))
+				Booted("boot-2")), StaleReport("worker-2", box1))
 		})
 	}
 	t.Run("on a dead one, and the other has a leftover of it", func(t *testing.T) {
-		expectVerdict(t, decision{judge.Held, judge.AttachedReason, false}, UsualPool,
-			Node("worker-1", NotReadyFor(time.Hour), OutOfService),
-			StaleReport("worker-1", Sandbox("box-1", UsualUID)), Node("worker-2"), FreshReport("worker-2",
-				Attachment("box-1", UsualUID, time.Hour, nil)))
+		expectVerdict(t, decision{judge.Held, judge.AttachedReason, false}, UsualPool, dead1, StaleReport("worker-1", box1),
+			Node("worker-2"), FreshReport("worker-2", Attachment("box-1", UsualUID, time.Hour, nil)))
 	})
-	gones := All(UsualPool, Node("worker-1"), FreshReport("worker-1", Gone("box-1", UsualUID)))
+	gones := All(UsualPool, ReportingWorker(gone1))
 	t.Run("gone on one, and the other is missing since a moment", func(t *testing.T) {
-		expectVerdict(t, held, gones, ReportRenewed("worker-2", time.Minute+time.Second, Sandbox("box-1", UsualUID)))
+		expectVerdict(t, held, gones, ReportRenewed("worker-2", time.Minute+time.Second, box1))
 	})
 	t.Run("gone on one, and the other is missing for two hours", func(t *testing.T) {
-		missing := StaleReport("worker-2", Sandbox("box-1", UsualUID), RenewedAt(Now.Add(-3*time.Hour)))
+		missing := StaleReport("worker-2", box1, RenewedAt(Now.Add(-3*time.Hour)))
 		expectVerdict(t, decision{judge.Stale, judge.PodGone, false}, gones, missing, afterPassesOver(2*time.Hour, gones,
 			missing))
 	})
@@ -79,22 +72,21 @@ func TestOneNodeDoesNotSpeakForAnother(t *testing.T) {
 // its network closed, does not make the sandbox absent.
 func TestANodeThatReportedTheEndMustReportAgain(t *testing.T) {
 	leftover := All(Node("worker-1"), FreshReport("worker-1", Attachment("box-1", UsualUID, time.Hour, Closed)))
-	pending, gone := UsualPod(Phase("Pending")), Gone("box-1", UsualUID)
+	pending := UsualPod(Phase("Pending"))
 	Expect(t, Want(judge.InUse, judge.PodPending, false, judge.Gone), UsualPool, leftover, pending,
-		Node("worker-2"), FreshReport("worker-2", gone))
+		Node("worker-2"), FreshReport("worker-2", gone1))
 	Expect(t, Want(judge.InUse, judge.PodPending, false, judge.NoFreshReport), UsualPool, leftover, pending,
-		Node("worker-2"), StaleReport("worker-2", gone))
+		Node("worker-2"), StaleReport("worker-2", gone1))
 	Expect(t, Want(judge.Stale, judge.PodReplaced, false, judge.Absent), UsualPool, leftover, pending,
-		Node("worker-2", NotReadyFor(time.Hour), OutOfService), StaleReport("worker-2", gone))
+		dead2, StaleReport("worker-2", gone1))
 }
 
 // A dead node does not prove the end of a sandbox that another node's report has. A fresh report decides by itself, and
 // the node of an expired one lacks a fresh report.
 func TestADeadNodeDoesNotSpeakForAnother(t *testing.T) {
-	dead := All(UsualPool, Node("worker-1", NotReadyFor(time.Hour), OutOfService),
-		StaleReport("worker-1", Sandbox("box-1", UsualUID)))
+	dead := All(UsualPool, dead1, StaleReport("worker-1", box1))
 	mentions := map[string]ReportEdit{
-		"running":                 Sandbox("box-1", UsualUID),
+		"running":                 box1,
 		"running for another":     Sandbox("box-1", OtherUID),
 		"not ready":               Sandbox("box-1", UsualUID, NotReady(nil)),
 		"not ready and open":      Sandbox("box-1", UsualUID, NotReady(Open)),
@@ -112,7 +104,7 @@ func TestADeadNodeDoesNotSpeakForAnother(t *testing.T) {
 			"expired, of a missing node":           expired,
 		} {
 			t.Run(mention+", by a report that is "+other, func(t *testing.T) {
-				it := AllocationOf(t, Judged(Observe(dead, part), facts.Policy{}), "10.0.0.5")
+				it := usualIn(t, dead, part)
 				if it.Proven || it.Verdict == judge.Stale && it.Reason != judge.NodeMissingReason {
 					t.Error(Wrong(it, "held, or stale because its node is missing"))
 				}
@@ -126,8 +118,8 @@ func TestOneNodeDoesNotSpeakForThePodOfAnother(t *testing.T) {
 	says := map[string]Part{
 		"stopped":     All(Node("worker-1"), FreshReport("worker-1", Sandbox("box-1", OtherUID, NotReady(Closed)))),
 		"gone":        All(Node("worker-1"), FreshReport("worker-1", Gone("box-1", OtherUID))),
-		"gone, its":   All(Node("worker-1"), FreshReport("worker-1", Gone("box-1", UsualUID))),
-		"another one": All(Node("worker-1", Booted("boot-2")), StaleReport("worker-1", Sandbox("box-1", UsualUID))),
+		"gone, its":   ReportingWorker(gone1),
+		"another one": All(Node("worker-1", Booted("boot-2")), StaleReport("worker-1", box1)),
 	}
 	pods := map[string]Part{
 		"Pending":     UsualPod(OnNode("worker-2"), Phase("Pending")),
@@ -141,8 +133,7 @@ func TestOneNodeDoesNotSpeakForThePodOfAnother(t *testing.T) {
 				expectKept(t, UsualPool, first, pod, Node("worker-2"), StaleReport("worker-2"))
 			})
 			t.Run(word+", and the node of the pod, which is "+phase+", has a fresh report", func(t *testing.T) {
-				it := AllocationOf(t, Judged(Observe(UsualPool, first, pod, Node("worker-2"), FreshReport("worker-2")),
-					facts.Policy{}), "10.0.0.5")
+				it := usualIn(t, UsualPool, first, pod, Node("worker-2"), FreshReport("worker-2"))
 				if it.Proven {
 					t.Error(Wrong(it, "unconfirmed"))
 				}
@@ -151,8 +142,7 @@ func TestOneNodeDoesNotSpeakForThePodOfAnother(t *testing.T) {
 	}
 	t.Run("a pod that kubelet has stopped is no reason to ask its node", func(t *testing.T) {
 		expectVerdict(t, decision{judge.Stale, judge.PodFinished, true}, UsualPool, says["gone, its"], Node("worker-2"),
-			FreshReport("worker-2"),
-			UsualPod(OnNode("worker-2"), Phase("Succeeded"), StoppedByKubelet(time.Hour)))
+			FreshReport("worker-2"), UsualPod(OnNode("worker-2"), Phase("Succeeded"), StoppedByKubelet(time.Hour)))
 	})
 	// Whoever says that a pod failed, the node that it is bound to may run it.
 	t.Run("a pod whose failure kubelet did not report stays bound to its node", func(t *testing.T) {
@@ -168,15 +158,11 @@ func TestFinishedWithoutAFreshReportRestsOnKubeletForItsOwnNodeOnly(t *testing.T
 	released := decision{judge.Stale, judge.PodFinished, false}
 	ended := func(ago time.Duration) Part { return UsualPod(Phase("Succeeded"), StoppedByKubelet(ago)) }
 	one, two := Node("worker-1"), Node("worker-2")
-	for _, c := range []struct {
-		says  string
-		want  decision
-		parts []Part
-	}{
+	expectVerdicts(t, UsualPool, []decisionCase{
 		{"it is another node that had the sandbox", held, []Part{ended(time.Minute), one, two, FreshReport("worker-1"),
-			StaleReport("worker-2", Sandbox("box-1", UsualUID))}},
-		{"a clone had it too", held, []Part{ended(time.Minute), one, two, StaleReport("worker-1", Sandbox("box-1", UsualUID)),
-			StaleReport("worker-2", Sandbox("box-1", UsualUID))}},
+			StaleReport("worker-2", box1)}},
+		{"a clone had it too", held, []Part{ended(time.Minute), one, two, StaleReport("worker-1", box1),
+			StaleReport("worker-2", box1)}},
 		{"no report has it, and another node has no fresh report either", held, []Part{ended(time.Minute), one, two,
 			StaleReport("worker-1"), StaleReport("worker-2")}},
 		{"no report has it, and only another node has no fresh report", held, []Part{ended(time.Minute), one, two,
@@ -186,27 +172,25 @@ func TestFinishedWithoutAFreshReportRestsOnKubeletForItsOwnNodeOnly(t *testing.T
 		{"its sandbox was not ready and open after the containers stopped", held, []Part{ended(time.Hour), one,
 			StaleReport("worker-1", Sandbox("box-1", UsualUID, NotReady(Open)))}},
 		{"the report did not change since, and was renewed after the containers stopped", held,
-			[]Part{ended(time.Hour), one, StaleReport("worker-1", Sandbox("box-1", UsualUID), ObservedAgo(2*time.Hour))}},
+			[]Part{ended(time.Hour), one, StaleReport("worker-1", box1, ObservedAgo(2*time.Hour))}},
 		{"the report was renewed before the containers stopped, by whatever clock it was observed", released,
-			[]Part{ended(time.Minute), one, StaleReport("worker-1", Sandbox("box-1", UsualUID), ObservedAgo(-time.Hour))}},
-	} {
-		t.Run(c.says, func(t *testing.T) { expectVerdict(t, c.want, append([]Part{UsualPool}, c.parts...)...) })
-	}
+			[]Part{ended(time.Minute), one, StaleReport("worker-1", box1, ObservedAgo(-time.Hour))}},
+	})
 }
 
 // Two rows hold with the same reason, and name different causes.
 func TestTheRowNamesTheCauseWhereSeveralHoldForOneReason(t *testing.T) {
-	gone := All(UsualPool, Node("worker-1"), FreshReport("worker-1", Gone("box-1", UsualUID)))
-	elsewhere := All(gone, Node("worker-2"), StaleReport("worker-2", Sandbox("box-1", UsualUID)))
+	gone := All(UsualPool, ReportingWorker(gone1))
+	elsewhere := All(gone, Node("worker-2"), StaleReport("worker-2", box1))
 	for row, parts := range map[string]Part{
 		"not-ready-elsewhere": elsewhere,
 		"not-ready":           All(UsualPool, ReportingWorker(Sandbox("box-1", UsualUID, NotReady(nil)))),
-		"claimed-unread": All(UsualPool, Node("worker-1"), FreshReport("worker-1", Gone("box-1", UsualUID),
+		"claimed-unread": All(UsualPool, Node("worker-1"), FreshReport("worker-1", gone1,
 			Sandbox("box-9", "uid-9", OfPod("web-1"), Unread))),
-		"claimed": All(UsualPool, Node("worker-1"), FreshReport("worker-1", Gone("box-1", UsualUID), Sandbox("box-9", "uid-9",
-			OfPod("web-1"), WithAddress("10.0.0.5", "")))),
+		"claimed": All(UsualPool, Node("worker-1"), FreshReport("worker-1", gone1, Sandbox("box-9", "uid-9",
+			OfPod("web-1"), with5))),
 	} {
-		if it := AllocationOf(t, Judged(Observe(parts), facts.Policy{}), "10.0.0.5"); it.RuleID() != row {
+		if it := usualIn(t, parts); it.RuleID() != row {
 			t.Errorf("row %s holds it, want %s: %s", it.RuleID(), row, it.Message())
 		}
 	}
@@ -218,7 +202,7 @@ func TestAReportOfAnotherMachineSaysWhatItListsAndNoMore(t *testing.T) {
 		want   judge.Verdict
 	}{
 		"nothing":         {FreshReport("worker-1"), judge.Held},
-		"that it is gone": {FreshReport("worker-1", Gone("box-1", UsualUID)), judge.Stale},
+		"that it is gone": {FreshReport("worker-1", gone1), judge.Stale},
 	} {
 		j := Judged(Observe(UsualPool, Node("worker-1", OnMachine(MachineOf("another"))), c.report), facts.Policy{})
 		if len(j.Allocations) != 1 || j.Allocations[0].Verdict != c.want {
@@ -263,7 +247,7 @@ func TestAReportOfAnUnknownMachineProvesNoAbsence(t *testing.T) {
 				t.Errorf("notes: %v", j.Notes())
 			}
 			t.Run("and lists it as running", func(t *testing.T) {
-				expectKept(t, UsualPool, node, UsualPod(), FreshReport("worker-1", of, Sandbox("box-1", UsualUID)))
+				expectKept(t, UsualPool, node, UsualPod(), FreshReport("worker-1", of, box1))
 			})
 		})
 	}
@@ -291,8 +275,7 @@ func TestAMachineThatReplacedAnotherMayRunWhatNoReportHas(t *testing.T) {
 
 // As for allocations: the sandbox may be one of the new machine.
 func TestAMachineThatReplacedAnotherMayRunWhatAReservationAloneIsFor(t *testing.T) {
-	j := Judged(Observe(Pool("10.0.0.0-24", "10.0.0.0/24"), Reservation("10.0.0.5", "default/web-0", time.Hour),
-		ReplacedMachine()), facts.Policy{})
+	j := Judged(Observe(empty, Reservation("10.0.0.5", "default/web-0", time.Hour), ReplacedMachine()), facts.Policy{})
 	if it := ReservationOf(t, j, "10.0.0.5"); it.Verdict == judge.Stale {
 		t.Error(Wrong(it, "in use or held"))
 	}
@@ -302,16 +285,15 @@ func TestAMachineThatReplacedAnotherMayRunWhatAReservationAloneIsFor(t *testing.
 func TestANodeOfTheSameBootIsTheSameMachineWhateverItsIDsAre(t *testing.T) {
 	expectKept(t, UsualPool, Node("worker-2"), FreshReport("worker-2"),
 		Node("worker-1", OnMachine(v1alpha1.Machine{SystemUUID: MachineOf("worker-1").SystemUUID, MachineID: "recreated"})),
-		StaleReport("worker-1", Sandbox("box-1", UsualUID), RenewedAt(Now.Add(-time.Hour))))
+		StaleReport("worker-1", box1, RenewedAt(Now.Add(-time.Hour))))
 }
 
 // What a tenant's pod reports of itself, on a node without an agent, must not hold for ever
 // what the sandbox's own node says has ended.
 func TestAPodThatClaimedTheAddressAndIsGoneDoesNotHoldWhatHasEnded(t *testing.T) {
 	base := All(UsualPool, Node("worker-1"), Node("win", Label("kubernetes.io/os", "windows")), FreshReport("worker-1",
-		Gone("box-1", UsualUID)))
-	it := AllocationOf(t, Judged(Observe(base, afterPassOver(base, Pod("tenant", UID("uid-9"), OnNode("win"),
-		Carrying("10.0.0.5")))), facts.Policy{}), "10.0.0.5")
+		gone1))
+	it := usualIn(t, base, afterPassOver(base, Pod("tenant", UID("uid-9"), OnNode("win"), Carrying("10.0.0.5"))))
 	if it.Verdict != judge.Stale {
 		t.Error(Wrong(it, judge.Stale))
 	}
@@ -319,16 +301,12 @@ func TestAPodThatClaimedTheAddressAndIsGoneDoesNotHoldWhatHasEnded(t *testing.T)
 
 // Nobody would ever write that report again.
 func TestTheClaimsOfAMissingNodeEndWhenNodeMissingIsConfirmed(t *testing.T) {
-	claims := Sandbox("box-2", "uid-9", OfPod("web-1"), WithAddress("10.0.0.5", ""))
+	claims := Sandbox("box-2", "uid-9", OfPod("web-1"), with5)
 	// and waits to be confirmed for as long as NodeMissing at the least
 	ends := Want(judge.Stale, judge.PodGone, false, judge.Gone)
 	threeHoursAgo := RenewedAt(Now.Add(-3 * time.Hour))
 	gone := StaleReport("worker-2", claims, threeHoursAgo)
-	for _, c := range []struct {
-		says  string
-		want  Ruling
-		parts []Part
-	}{
+	expectRulings(t, UsualSandboxGone, []rulingCase{
 		{"at the first pass, soon after its last report", claimed, []Part{StaleReport("worker-2", claims)}},
 		{"at the first pass, hours after its last report", ends, []Part{gone}},
 		{"missing for two hours", ends, []Part{gone, afterPassesOver(2*time.Hour, UsualSandboxGone, gone)}},
@@ -339,11 +317,8 @@ func TestTheClaimsOfAMissingNodeEndWhenNodeMissingIsConfirmed(t *testing.T) {
 		{"missing for two hours, and its report is fresh", claimed,
 			[]Part{FreshReport("worker-2", claims), afterPassesOver(2*time.Hour, UsualSandboxGone, gone)}},
 		{"its report expired hours ago, and the Node exists", claimed, []Part{Node("worker-2"), gone,
-			afterPassesOver(2*time.Hour, UsualSandboxGone,
-				Node("worker-2"), gone)}},
+			afterPassesOver(2*time.Hour, UsualSandboxGone, Node("worker-2"), gone)}},
 		{"there a moment ago", ends, []Part{gone, afterPassesOver(2*time.Hour, UsualSandboxGone, Node("worker-2"), gone)}},
 		{"missing, where nothing is known of nodes", claimed, []Part{gone, NodesUnknown}},
-	} {
-		t.Run(c.says, func(t *testing.T) { Expect(t, c.want, append([]Part{UsualSandboxGone}, c.parts...)...) })
-	}
+	})
 }

@@ -52,8 +52,7 @@ func TestOverride_EachRow(t *testing.T) {
 }
 
 func TestOverride_ReservationAlone(t *testing.T) {
-	parts := All(Pool("10.0.0.0-24", "10.0.0.0/24"), Node("worker-1"), StaleReport("worker-1"),
-		Reservation("10.0.0.5", "default/web-0", LongAgo))
+	parts := All(empty, Node("worker-1"), StaleReport("worker-1"), reserved)
 	held := Judged(Observe(parts), facts.Policy{}).Reservations[0]
 	if held.Verdict != judge.Held || held.Reason != judge.NoFreshReportReason || !held.CanBeOverridden() {
 		t.Fatalf("it is %s, %s", held.Verdict, held.Reason)

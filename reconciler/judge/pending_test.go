@@ -28,58 +28,53 @@ func TestVerdict_PendingWithItsNetwork(t *testing.T) {
 		return Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-1", ifName),
 			Alloc("6", "default/web-0", "box-2", ifName))
 	}
-	runs := Sandbox("box-2", UsualUID, WithAddress("10.0.0.6", ""))
+	runs := Sandbox("box-2", UsualUID, with6)
 	isPending := UsualPod(Phase("Pending"))
 	released := Want(judge.Stale, judge.SandboxReplaced, false, judge.Gone)
 	stopped := Want(judge.Stale, judge.SandboxReplaced, false, judge.Stopped)
 	kept := Want(judge.InUse, judge.PodPending, false, judge.Gone)
 	claimed := Want(judge.Held, judge.ClaimedByOther, false, judge.Absent)
-	gone := Gone("box-1", UsualUID)
-	for _, c := range []struct {
-		says  string
-		want  Ruling
-		parts []Part
-	}{
-		{"a running sandbox has another address", released, []Part{two("net1"), isPending, ReportingWorker(gone, runs)}},
+	expectRulings(t, Nothing, []rulingCase{
+		{"a running sandbox has another address", released, []Part{two("net1"), isPending, ReportingWorker(gone1, runs)}},
 		{"and the first one is listed as stopped", stopped, []Part{two("net1"), isPending,
 			ReportingWorker(stoppedAgo("box-1", 2*time.Hour), runs)}},
 		{"and no report gave the first one a UID", released, []Part{two("net1"), isPending,
 			ReportingWorker(Gone("box-1", NoUID), runs)}},
 		{"and its status has the other address, too", released, []Part{two("net1"), UsualPod(Phase("Pending"),
-			Carrying("10.0.0.6")), ReportingWorker(gone, runs)}},
+			Carrying("10.0.0.6")), ReportingWorker(gone1, runs)}},
 
 		{"the running sandbox got the address, and the allocation has the first ID", kept, []Part{UsualPool, isPending,
-			ReportingWorker(gone, Sandbox("box-2", UsualUID, WithAddress("10.0.0.5", "")))}},
+			ReportingWorker(gone1, Sandbox("box-2", UsualUID, with5))}},
 		{"an address of the running sandbox cannot be read", kept, []Part{UsualPool, isPending,
-			ReportingWorker(gone, Sandbox("box-2", UsualUID, WithAddress("nonsense", "")))}},
+			ReportingWorker(gone1, Sandbox("box-2", UsualUID, WithAddress("nonsense", "")))}},
 		{"the running sandbox may have more addresses", kept, []Part{two("net1"), isPending,
-			ReportingWorker(gone, Sandbox("box-2", UsualUID, WithAddress("10.0.0.6", ""), Unread))}},
+			ReportingWorker(gone1, Sandbox("box-2", UsualUID, with6, Unread))}},
 		{"the running sandbox has the interface without a known address", kept, []Part{two("net1"), isPending,
-			ReportingWorker(gone, Sandbox("box-2", UsualUID, WithAddress("10.1.0.6", ""), func(b *v1alpha1.Sandbox) {
+			ReportingWorker(gone1, Sandbox("box-2", UsualUID, WithAddress("10.1.0.6", ""), func(b *v1alpha1.Sandbox) {
 				b.Addresses[0].IfName, b.Interfaces = "net2", []string{"eth0", "net1"}
 			}))}},
 		{"the addresses of the running sandbox are unknown", kept, []Part{two("net1"), isPending,
-			ReportingWorker(gone, Sandbox("box-2", UsualUID, Unread))}},
+			ReportingWorker(gone1, Sandbox("box-2", UsualUID, Unread))}},
 		{"the running sandbox has no addresses, and no allocation", kept, []Part{UsualPool, isPending,
-			ReportingWorker(gone, Sandbox("box-2", UsualUID))}},
+			ReportingWorker(gone1, Sandbox("box-2", UsualUID))}},
 		{"the network-status has the address", kept, []Part{two("net1"), UsualPod(Phase("Pending"), Carrying("10.0.0.5")),
-			ReportingWorker(gone, runs)}},
-		{"another sandbox that is not closed has the address", kept, []Part{two("net1"), isPending, ReportingWorker(gone,
-			runs, Sandbox("box-3", UsualUID, NotReady(Open), WithAddress("10.0.0.5", "")))}},
-		{"another sandbox that is not closed is unread", kept, []Part{two("net1"), isPending, ReportingWorker(gone, runs,
+			ReportingWorker(gone1, runs)}},
+		{"another sandbox that is not closed has the address", kept, []Part{two("net1"), isPending, ReportingWorker(gone1,
+			runs, Sandbox("box-3", UsualUID, NotReady(Open), with5))}},
+		{"another sandbox that is not closed is unread", kept, []Part{two("net1"), isPending, ReportingWorker(gone1, runs,
 			Sandbox("box-3", UsualUID, NotReady(nil), Unread))}},
-		{"an ADD of the pod is in progress", kept, []Part{two("net1"), isPending, ReportingWorker(gone, runs,
+		{"an ADD of the pod is in progress", kept, []Part{two("net1"), isPending, ReportingWorker(gone1, runs,
 			Attachment("box-3", UsualUID, time.Minute, nil))}},
-		{"an ADD that names no pod is in progress", kept, []Part{two("net1"), isPending, ReportingWorker(gone, runs,
+		{"an ADD that names no pod is in progress", kept, []Part{two("net1"), isPending, ReportingWorker(gone1, runs,
 			func(r *podstate.Report) {
 				r.Attachments = append(r.Attachments, v1alpha1.Attachment{ID: "box-3", Since: metav1.NewTime(Now)})
 			})}},
 		{"the running sandbox is an earlier pod's", kept, []Part{two("net1"), isPending,
-			ReportingWorker(gone, Sandbox("box-2", OtherUID, WithAddress("10.0.0.6", "")))}},
+			ReportingWorker(gone1, Sandbox("box-2", OtherUID, with6))}},
 		{"the report of the pod's node is expired", Want(judge.InUse, judge.PodPending, false, judge.NoFreshReport),
-			[]Part{two("net1"), isPending, Node("worker-1"), StaleReport("worker-1", gone, runs)}},
+			[]Part{two("net1"), isPending, Node("worker-1"), StaleReport("worker-1", gone1, runs)}},
 		{"another node reports the end", Want(judge.InUse, judge.PodPending, false, judge.Gone), []Part{two("net1"),
-			UsualPod(Phase("Pending"), OnNode("worker-2")), ReportingWorker(gone), Node("worker-2"),
+			UsualPod(Phase("Pending"), OnNode("worker-2")), ReportingWorker(gone1), Node("worker-2"),
 			FreshReport("worker-2", runs)}},
 		{"the first sandbox may run", Want(judge.InUse, judge.PodPending, false, judge.NotReady), []Part{two("net1"),
 			isPending, ReportingWorker(Sandbox("box-1", UsualUID, NotReady(nil)), runs)}},
@@ -89,12 +84,12 @@ func TestVerdict_PendingWithItsNetwork(t *testing.T) {
 		{"and the allocations name no interface", stopped, []Part{two(""), isPending,
 			ReportingWorker(stoppedAgo("box-1", 2*time.Hour), Sandbox("box-2", UsualUID))}},
 		{"a running sandbox has its own allocation, and the first one is gone", released, []Part{two(""), isPending,
-			ReportingWorker(gone, Sandbox("box-2", UsualUID))}},
+			ReportingWorker(gone1, Sandbox("box-2", UsualUID))}},
 		{"an older sandbox has its own allocation", Want(judge.InUse, judge.PodPending, false, judge.Stopped),
 			[]Part{two("net1"), isPending, ReportingWorker(stoppedAgo("box-1", time.Minute),
 				Sandbox("box-2", UsualUID, NotReady(Open)))}},
 		{"a sandbox that is not ready has its own allocation, and the first one ended later", kept, []Part{two("net1"),
-			isPending, ReportingWorker(gone, Sandbox("box-2", UsualUID, NotReady(Open), CreatedAgo(2*time.Hour)))}},
+			isPending, ReportingWorker(gone1, Sandbox("box-2", UsualUID, NotReady(Open), CreatedAgo(2*time.Hour)))}},
 		{"it is not known when the first one was created", Want(judge.InUse, judge.PodPending, false, judge.Stopped),
 			[]Part{two("net1"), isPending, ReportingWorker(Sandbox("box-1", UsualUID, NotReady(Closed),
 				func(b *v1alpha1.Sandbox) { b.CreatedAt = metav1.Time{} }), Sandbox("box-2", UsualUID, NotReady(Open)))}},
@@ -104,26 +99,22 @@ func TestVerdict_PendingWithItsNetwork(t *testing.T) {
 			judge.Stopped), []Part{Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-1", "net1"),
 			Alloc("6", "default/web-0", "box-2", "net2")), isPending,
 			ReportingWorker(stoppedAgo("box-1", 2*time.Hour), Sandbox("box-2", UsualUID, NotReady(Open)))}},
-		{"the younger sandbox has an allocation in another pool", Want(judge.InUse, judge.PodPending, false,
-			judge.Stopped), []Part{UsualPool, Pool("blue-10.0.0.0-24", "10.0.0.0/24",
-			Alloc("6", "default/web-0", "box-2", "net1")), isPending,
-			ReportingWorker(stoppedAgo("box-1", 2*time.Hour), Sandbox("box-2", UsualUID, NotReady(Open)))}},
+		{"the younger sandbox has an allocation in another pool", Want(judge.InUse, judge.PodPending, false, judge.Stopped),
+			[]Part{UsualPool, Pool("blue-10.0.0.0-24", "10.0.0.0/24", Alloc("6", "default/web-0", "box-2", "net1")), isPending,
+				ReportingWorker(stoppedAgo("box-1", 2*time.Hour), Sandbox("box-2", UsualUID, NotReady(Open)))}},
 		{"the younger sandbox carries the address", Want(judge.InUse, judge.PodPending, false, judge.Stopped),
 			[]Part{two("net1"), isPending, ReportingWorker(stoppedAgo("box-1", 2*time.Hour),
-				Sandbox("box-2", UsualUID, NotReady(Open), WithAddress("10.0.0.5", "")))}},
+				Sandbox("box-2", UsualUID, NotReady(Open), with5))}},
 
 		// Without the first sandbox in any report.
 		{"Absent, and a sandbox of the pod carries the address", claimed, []Part{UsualPool, isPending,
-			ReportingWorker(Sandbox("box-2", UsualUID, WithAddress("10.0.0.5", "")))}},
-		{"Absent, and a sandbox of the pod may carry the address", claimed, []Part{UsualPool,
-			NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), UsualPod(Phase("Pending"), NoNetworkStatus, Requesting("wb")),
-			ReportingWorker(Sandbox("box-2", UsualUID, Unread))}},
+			ReportingWorker(Sandbox("box-2", UsualUID, with5))}},
+		{"Absent, and a sandbox of the pod may carry the address", claimed, []Part{UsualPool, wb,
+			UsualPod(Phase("Pending"), NoNetworkStatus, Requesting("wb")), ReportingWorker(Sandbox("box-2", UsualUID, Unread))}},
 		{"Absent, but for a closed attachment, and the pod carries the address", claimed, []Part{UsualPool,
 			UsualPod(Phase("Pending"), Carrying("10.0.0.5")),
 			ReportingWorker(Attachment("box-1", UsualUID, time.Hour, Closed))}},
-	} {
-		t.Run(c.says, func(t *testing.T) { Expect(t, c.want, c.parts...) })
-	}
+	})
 }
 
 // unscheduled is the usual pod as the scheduler leaves it where no node fits.
@@ -137,11 +128,7 @@ func unscheduled(edits ...PodEdit) Part {
 // TestVerdict_NeverBound judges the allocation of a pod before, of the name of one that was never bound to a node.
 func TestVerdict_NeverBound(t *testing.T) {
 	down := All(Node("worker-1", NotReadyFor(time.Hour)), Node("worker-2"))
-	for _, c := range []struct {
-		says  string
-		want  Ruling
-		parts []Part
-	}{
+	expectRulings(t, All(UsualPool, unscheduled()), []rulingCase{
 		{"without agents", Want(judge.Stale, judge.PodGone, false, judge.NoSource), []Part{Node("worker-1")}},
 		{"without agents, and a node is not Ready", Want(judge.Held, judge.NodeUnreachable, false, judge.NoSource),
 			[]Part{down}},
@@ -152,16 +139,13 @@ func TestVerdict_NeverBound(t *testing.T) {
 			[]Part{ReportingWorker(Sandbox("box-1", OtherUID))}},
 		{"the sandbox may run", Want(judge.Held, judge.SandboxNotReady, false, judge.NotReady),
 			[]Part{ReportingWorker(Sandbox("box-1", OtherUID, NotReady(nil)))}},
-		{"a node has no fresh report", Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport),
-			[]Part{Node("worker-1"), StaleReport("worker-1")}},
+		{"a node has no fresh report", unreported, []Part{Node("worker-1"), StaleReport("worker-1")}},
 		// etcd brought back the pod as it was before it was bound.
 		{"the sandbox that ended was its own", Want(judge.InUse, judge.PodPending, false, judge.Gone),
-			[]Part{ReportingWorker(Gone("box-1", UsualUID))}},
+			[]Part{ReportingWorker(gone1)}},
 		{"a node runs a sandbox of the pod", Want(judge.Stale, judge.PodReplaced, false, judge.Absent),
-			[]Part{ReportingWorker(Sandbox("box-2", UsualUID, WithAddress("10.0.0.6", "")))}},
-	} {
-		t.Run(c.says, func(t *testing.T) { Expect(t, c.want, append([]Part{UsualPool, unscheduled()}, c.parts...)...) })
-	}
+			[]Part{ReportingWorker(Sandbox("box-2", UsualUID, with6))}},
+	})
 	for says, edit := range map[string]PodEdit{
 		"its condition is missing":       func(p *corev1.Pod) { p.Status.Conditions = nil },
 		"its condition says that it is":  func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionTrue },

@@ -45,12 +45,10 @@ func exceptions() []exception {
 			},
 			func(h *harm) bool { return ofReport(h) && h.node() != nil && h.node().IsDead() }},
 		{"An address is released if kubelet reported that every container of a pod on its node stopped, unless a report " +
-			"that was renewed since then shows its sandbox.",
-			func(h *harm) bool {
-				return h.item.RuleID() == "finished-without-report" && (isOf(h, facts.SourceLeases, "forbidden") ||
-					isOf(h, facts.SourceReports, "forbidden", "object", "content", "confirmation", "sandbox",
-						"attachment"))
-			}, nil},
+			"that was renewed since then shows its sandbox.", func(h *harm) bool {
+			return h.item.RuleID() == "finished-without-report" && (isOf(h, facts.SourceLeases, "forbidden") ||
+				isOf(h, facts.SourceReports, "forbidden", "object", "content", "confirmation", "sandbox", "attachment"))
+		}, nil},
 		{"A Node that loses a label which excluded it from `--agent-nodes` counts by its fresh report.",
 			func(h *harm) bool { return isOf(h, facts.SourceNodes, "labels") && h.was.Reason == judge.NodesUnknown }, nil},
 		{"An empty list of nodes is believed if no pod is bound to a node and no report exists.",
@@ -65,8 +63,7 @@ func exceptions() []exception {
 				return isOf(h, facts.SourceReports, "object", "sandbox", "attachment") && !h.mustReport()
 			}},
 		{"What is edited out of a report is not found for a minute. Then its node has no fresh report, which is a finding.",
-			nil,
-			func(h *harm) bool {
+			nil, func(h *harm) bool {
 				return isOf(h, facts.SourceReports, "confirmation", "sandbox", "attachment") && h.isRenewed()
 			}},
 		{"If CNI cache files are lost, the sandbox counts by its pod's network-status, or by the ranges of the pod's " +
@@ -78,29 +75,23 @@ func exceptions() []exception {
 			func(h *harm) bool {
 				return isOf(h, SourcePods, "network-status", "readable network-status") && h.isPendingOrReported()
 			}},
-		{"Without its definition the network of a pool is taken from the pool's name.",
-			func(h *harm) bool {
-				return isOf(h, facts.SourceDefinitions, "object", "configuration") && slices.Contains([]judge.Reason{
-					judge.ClaimedByOther, judge.GuestAddress, judge.GuestUnknown}, h.was.Reason)
-			},
-			func(h *harm) bool {
-				return isOf(h, facts.SourceDefinitions, "object", "configuration") && h.finding.Kind == findings.Conflict
-			}},
+		{"Without its definition the network of a pool is taken from the pool's name.", func(h *harm) bool {
+			return isOf(h, facts.SourceDefinitions, "object", "configuration") && slices.Contains([]judge.Reason{
+				judge.ClaimedByOther, judge.GuestAddress, judge.GuestUnknown}, h.was.Reason)
+		}, func(h *harm) bool {
+			return isOf(h, facts.SourceDefinitions, "object", "configuration") && h.finding.Kind == findings.Conflict
+		}},
 		{"Without its definition missing and wrong allocations and reservations of a network are not found, and none " +
-			"outside of it.",
-			nil,
-			func(h *harm) bool {
-				return isOf(h, facts.SourceDefinitions, "object", "configuration") && slices.Contains([]findings.Kind{
-					findings.Unrecorded, findings.Misrecorded, findings.MissingReservation,
-					findings.OutsideDefinition}, h.finding.Kind)
-			}},
+			"outside of it.", nil, func(h *harm) bool {
+			return isOf(h, facts.SourceDefinitions, "object", "configuration") && slices.Contains([]findings.Kind{
+				findings.Unrecorded, findings.Misrecorded, findings.MissingReservation,
+				findings.OutsideDefinition}, h.finding.Kind)
+		}},
 		{"A sandbox whose network may exist, for all that is known, keeps its allocation, which then is neither wrong nor " +
-			"in use for certain.",
-			nil,
-			func(h *harm) bool {
-				return isOf(h, facts.SourceReports, "networkClosed") && slices.Contains([]findings.Kind{
-					findings.Misrecorded, findings.MissingReservation}, h.finding.Kind)
-			}},
+			"in use for certain.", nil, func(h *harm) bool {
+			return isOf(h, facts.SourceReports, "networkClosed") && slices.Contains([]findings.Kind{
+				findings.Misrecorded, findings.MissingReservation}, h.finding.Kind)
+		}},
 	}
 }
 
@@ -319,9 +310,7 @@ func TestRemovals_CompleteOrUnknown(t *testing.T) {
 // The exceptions are those that the page of limits has.
 func TestRemovals_ExceptionsAreOnThePage(t *testing.T) {
 	text, err := os.ReadFile("../../docs/explain/safety.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	_, section, _ := strings.Cut(string(text), "### When evidence is taken away\n")
 	section, _, _ = strings.Cut(section, "\n#")
 	var got, want []string

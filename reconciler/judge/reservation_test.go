@@ -30,11 +30,10 @@ func expectReservation(t *testing.T, name string, want decision, parts ...Part) 
 
 // A reservation shares the verdict of its allocation, every one of them.
 func TestAReservationSharesItsAllocationsVerdict(t *testing.T) {
-	res := Reservation("10.0.0.5", "default/web-0", LongAgo)
 	for _, r := range tableRows() {
 		for _, p := range r.pods {
 			for _, b := range r.sandboxes {
-				it := ReservationOf(t, Judged(Observe(UsualPool, res, p.pod, b.parts), facts.Policy{}), "10.0.0.5")
+				it := ReservationOf(t, Judged(Observe(UsualPool, reserved, p.pod, b.parts), facts.Policy{}), "10.0.0.5")
 				if got, want := (decision{it.Verdict, it.Reason, it.Proven}),
 					(decision{r.verdict, r.reason, r.proven}); got != want {
 					t.Errorf("%s whose sandbox %s: got %v, want %v", p.says, b.says, got, want)
@@ -43,16 +42,16 @@ func TestAReservationSharesItsAllocationsVerdict(t *testing.T) {
 		}
 	}
 	t.Run("a verdict that was overruled too", func(t *testing.T) {
-		expectReservation(t, "10.0.0.5", decision{judge.Held, judge.ClaimedByOther, false}, UsualSandboxGone, res,
+		expectReservation(t, "10.0.0.5", decision{judge.Held, judge.ClaimedByOther, false}, UsualSandboxGone, reserved,
 			Pod("web-1", Carrying("10.0.0.5")))
 	})
 	t.Run("the verdict on an allocation with a field that is not known too", func(t *testing.T) {
-		expectReservation(t, "10.0.0.5", decision{judge.Held, judge.UnknownField, false}, res, Node("worker-1"),
+		expectReservation(t, "10.0.0.5", decision{judge.Held, judge.UnknownField, false}, reserved, Node("worker-1"),
 			RawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{
 				"5": map[string]any{"id": "box-1", "podref": "default/web-0", "ifname": "net1", "ipamclaimref": "claim"}}}))
 	})
 	t.Run("the verdict on an allocation that cannot be read too", func(t *testing.T) {
-		expectReservation(t, "10.0.0.5", decision{judge.Held, judge.Malformed, false}, res, Node("worker-1"),
+		expectReservation(t, "10.0.0.5", decision{judge.Held, judge.Malformed, false}, reserved, Node("worker-1"),
 			RawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{
 				"5": map[string]any{"id": int64(7), "podref": "default/web-0", "ifname": "net1"}}}))
 	})
@@ -61,12 +60,11 @@ func TestAReservationSharesItsAllocationsVerdict(t *testing.T) {
 // The age of a reservation is what keeps that of an ADD in progress.
 func TestAReservationOfUnknownAgeIsHeld(t *testing.T) {
 	withoutAge := func(o *Observed) {
-		Reservation("10.0.0.5", "default/web-0", LongAgo)(o)
+		reserved(o)
 		o.Reservations.Or(nil)[0].Created = time.Time{}
 	}
 	for _, parts := range map[string][]Part{"with agents": {ReportingWorker()}, "without agents": {Node("worker-1")}} {
-		expectReservation(t, "10.0.0.5", decision{judge.Held, judge.Malformed, false},
-			append(parts, Pool("10.0.0.0-24", "10.0.0.0/24"), withoutAge)...)
+		expectReservation(t, "10.0.0.5", decision{judge.Held, judge.Malformed, false}, append(parts, empty, withoutAge)...)
 	}
 }
 
@@ -90,7 +88,7 @@ func TestReservationsAreMatchedByBuildingTheirNames(t *testing.T) {
 		t.Run(c.says, func(t *testing.T) {
 			it := expectReservation(t, c.reservation, decision{judge.Stale, judge.PodGone, true},
 				Pool(c.pool, c.cidr, Alloc(c.key, "default/web-0", "box-1", "net1")), Reservation(c.reservation, "default/web-0",
-					LongAgo), ReportingWorker(Gone("box-1", UsualUID)))
+					LongAgo), ReportingWorker(gone1))
 			if len(it.Related()) != 1 || it.Evidence() != nil {
 				t.Errorf("it was not matched with its allocation: %+v", it)
 			}
@@ -118,7 +116,6 @@ func TestAReservationOfAnotherIsNotTheAllocations(t *testing.T) {
 }
 
 func TestAReservationOfSeveralAllocationsIsAsSafeAsTheSafest(t *testing.T) {
-	res := Reservation("10.0.0.5", "default/web-0", LongAgo)
 	wide := func(id, ifName string) Part {
 		return Pool("10.0.0.0-16", "10.0.0.0/16", Alloc("5", "default/web-0", id, ifName))
 	}
@@ -128,18 +125,18 @@ func TestAReservationOfSeveralAllocationsIsAsSafeAsTheSafest(t *testing.T) {
 		parts []Part
 	}{
 		{"stale, proven, and in use", decision{judge.InUse, judge.SandboxReady, false},
-			[]Part{UsualPod(), ReportingWorker(Gone("box-1", UsualUID), Sandbox("box-2", UsualUID))}},
+			[]Part{UsualPod(), ReportingWorker(gone1, Sandbox("box-2", UsualUID))}},
 		{"stale, proven, and held", decision{judge.Held, judge.SandboxNotReady, false},
-			[]Part{ReportingWorker(Gone("box-1", UsualUID), Sandbox("box-2", UsualUID, NotReady(nil)))}},
+			[]Part{ReportingWorker(gone1, Sandbox("box-2", UsualUID, NotReady(nil)))}},
 		{"stale, proven, and stale, unconfirmed", decision{judge.Stale, judge.PodGone, false},
-			[]Part{ReportingWorker(Gone("box-1", UsualUID))}},
-		{"stale, proven, both", decision{judge.Stale, judge.PodGone, true}, []Part{ReportingWorker(Gone("box-1", UsualUID),
+			[]Part{ReportingWorker(gone1)}},
+		{"stale, proven, both", decision{judge.Stale, judge.PodGone, true}, []Part{ReportingWorker(gone1,
 			Gone("box-2", UsualUID))}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
-			first := expectReservation(t, "10.0.0.5", c.want, append([]Part{UsualPool, wide("box-2", "net2"), res},
+			first := expectReservation(t, "10.0.0.5", c.want, append([]Part{UsualPool, wide("box-2", "net2"), reserved},
 				c.parts...)...)
-			second := expectReservation(t, "10.0.0.5", c.want, append([]Part{wide("box-2", "net2"), UsualPool, res},
+			second := expectReservation(t, "10.0.0.5", c.want, append([]Part{wide("box-2", "net2"), UsualPool, reserved},
 				c.parts...)...)
 			if len(first.Related()) != 2 || len(second.Related()) != 2 {
 				t.Errorf("matched with %d and %d allocations", len(first.Related()), len(second.Related()))
@@ -149,17 +146,11 @@ func TestAReservationOfSeveralAllocationsIsAsSafeAsTheSafest(t *testing.T) {
 }
 
 func TestAReservationThatStandsAlone(t *testing.T) {
-	pool := Pool("10.0.0.0-24", "10.0.0.0/24")
-	res := Reservation("10.0.0.5", "default/web-0", LongAgo)
 	has := func(edits ...SandboxEdit) ReportEdit {
-		return Sandbox("box-7", UsualUID, append([]SandboxEdit{WithAddress("10.0.0.5", "")}, edits...)...)
+		return Sandbox("box-7", UsualUID, append([]SandboxEdit{with5}, edits...)...)
 	}
 	worker := Node("worker-1")
-	for _, c := range []struct {
-		says  string
-		want  decision
-		parts []Part
-	}{
+	expectReservations(t, All(empty, reserved), []decisionCase{
 		{"no pod, and no report has the address", decision{judge.Stale, judge.PodGone, false}, []Part{ReportingWorker()}},
 		{"no pod and no agents", decision{judge.Stale, judge.PodGone, false}, []Part{worker}},
 		{"no pod, no agents, and a node not Ready", decision{judge.Held, judge.NodeUnreachable, false},
@@ -176,7 +167,7 @@ func TestAReservationThatStandsAlone(t *testing.T) {
 		{"a sandbox without its pod has it and runs", decision{judge.Held, judge.PhantomPod, false},
 			[]Part{ReportingWorker(has())}},
 		{"another pod's sandbox has it and runs", decision{judge.Held, judge.PhantomPod, false},
-			[]Part{UsualPod(), ReportingWorker(Sandbox("box-7", "uid-9", OfPod("web-9"), WithAddress("10.0.0.5", "")))}},
+			[]Part{UsualPod(), ReportingWorker(Sandbox("box-7", "uid-9", OfPod("web-9"), with5))}},
 		{"a sandbox has it and is not ready", decision{judge.Held, judge.SandboxNotReady, false},
 			[]Part{ReportingWorker(has(NotReady(nil)))}},
 		{"a sandbox has it and has stopped: never proven", decision{judge.Stale, judge.PodGone, false},
@@ -186,8 +177,7 @@ func TestAReservationThatStandsAlone(t *testing.T) {
 		{"an attachment has it", decision{judge.Held, judge.AttachedReason, false},
 			[]Part{ReportingWorker(Attachment("box-7", UsualUID, time.Minute, nil, Address("10.0.0.5", "")))}},
 		{"one sandbox that has it stopped and another runs", decision{judge.InUse, judge.SandboxReady, false},
-			[]Part{UsualPod(), ReportingWorker(Sandbox("box-6", OtherUID, WithAddress("10.0.0.5", ""), NotReady(Closed)),
-				has())}},
+			[]Part{UsualPod(), ReportingWorker(Sandbox("box-6", OtherUID, with5, NotReady(Closed)), has())}},
 		{"a sandbox has the address in another network", decision{judge.Stale, judge.PodGone, false},
 			[]Part{ReportingWorker(Sandbox("box-7", UsualUID, WithAddress("10.0.0.5", "red")))}},
 		{"a sandbox of a node without a fresh report has it", decision{judge.Held, judge.NoFreshReportReason, false},
@@ -204,12 +194,11 @@ func TestAReservationThatStandsAlone(t *testing.T) {
 			[]Part{succeeded.pod, worker}},
 		// It names no sandbox, so that no node is known to have run it.
 		{"the node that has the address is dead: not NodeDead", decision{judge.Held, judge.NoFreshReportReason, false},
-			[]Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService), StaleReport("worker-1", has())}},
+			[]Part{dead1, StaleReport("worker-1", has())}},
 		{"the node that has the address is missing: not NodeMissing", decision{judge.Held, judge.NoFreshReportReason, false},
 			[]Part{Node("worker-2"), FreshReport("worker-2"), StaleReport("worker-1", has())}},
 		{"without agents, the terminating pod's node is dead: not NodeDead", decision{judge.Held, judge.NodeUnreachable,
-			false},
-			[]Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService), terminating.pod}},
+			false}, []Part{dead1, terminating.pod}},
 		{"without agents, the terminating pod's node is missing: not NodeMissing", decision{judge.Held, judge.Terminating,
 			false}, []Part{Node("worker-2"), terminating.pod}},
 		{"the pod carries the address in another network, whose pool has the allocation",
@@ -221,16 +210,10 @@ func TestAReservationThatStandsAlone(t *testing.T) {
 			[]Part{carrier.pod, ReportingWorker(), NAD("wb", WhereaboutsConfig("10.0.0.0/24", "red"))}},
 		{"the pod carries the address in this network, and in another whose pool has the allocation",
 			decision{judge.InUse, judge.AddressOnPod, false}, []Part{carrier.pod, ReportingWorker(),
-				Pool("red-10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-2", "net1")),
-				NAD("wb", WhereaboutsConfig("10.0.0.0/24", ""))}},
+				Pool("red-10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-2", "net1")), wb}},
 		{"every other node is dead, and the rest have fresh reports", decision{judge.Stale, judge.PodGone, false},
-			[]Part{ReportingWorker(), Node("worker-2", NotReadyFor(time.Hour), OutOfService)}},
-	} {
-		t.Run(c.says, func(t *testing.T) {
-			expectReservation(t, "10.0.0.5", c.want, append([]Part{pool, res},
-				c.parts...)...)
-		})
-	}
+			[]Part{ReportingWorker(), dead2}},
+	})
 }
 
 // A reservation is never proven stale on its own, whatever is seen.
@@ -238,7 +221,7 @@ func TestAReservationThatStandsAloneIsNeverProven(t *testing.T) {
 	for _, r := range tableRows() {
 		for _, p := range r.pods {
 			for _, b := range r.sandboxes {
-				o := Observe(Pool("10.0.0.0-24", "10.0.0.0/24"), Reservation("10.0.0.5", "default/web-0", LongAgo), p.pod, b.parts)
+				o := Observe(empty, reserved, p.pod, b.parts)
 				for _, report := range o.Reports.Or(nil) { // the sandbox is found by its address
 					for i := range report.Sandboxes {
 						report.Sandboxes[i].Addresses = append(report.Sandboxes[i].Addresses, Address("10.0.0.5", ""))
@@ -276,20 +259,19 @@ func TestAReservationMustBeUnambiguous(t *testing.T) {
 		{"another pool alone gives the name", "fd00-1--2", stale, []Part{named(), other("fd00-1--2", "default/web-0")}},
 		{"two networks give the name", "fd00-1--2", bad, []Part{unnamed, named(), other("fd00-1--2", "default/web-0")}},
 		{"two pools of one network give the name", "10.0.0.5", stale,
-			[]Part{Pool("10.0.0.0-24", "10.0.0.0/24"), Pool("10.0.0.0-16", "10.0.0.0/16"), other("10.0.0.5", "default/web-0")}},
+			[]Part{empty, Pool("10.0.0.0-16", "10.0.0.0/16"), other("10.0.0.5", "default/web-0")}},
 		{"no pool gives the name", "10.0.0.5", bad, []Part{Pool("10.9.0.0-24", "10.9.0.0/24"),
 			other("10.0.0.5", "default/web-0")}},
-		{"no pool of that network", "red-10.0.0.5", bad, []Part{Pool("10.0.0.0-24", "10.0.0.0/24"),
-			other("red-10.0.0.5", "default/web-0")}},
+		{"no pool of that network", "red-10.0.0.5", bad, []Part{empty, other("red-10.0.0.5", "default/web-0")}},
 		{"the one pool of the range cannot be read", "10.0.0.5", bad, []Part{Pool("10.0.0.0-24", "10.0.0.0"),
 			other("10.0.0.5", "default/web-0")}},
-		{"a name that whereabouts would not give: zeros", "10.0.0.05", bad, []Part{Pool("10.0.0.0-24", "10.0.0.0/24"),
+		{"a name that whereabouts would not give: zeros", "10.0.0.05", bad, []Part{empty,
 			other("10.0.0.05", "default/web-0")}},
-		{"no podref", "10.0.0.5", bad, []Part{Pool("10.0.0.0-24", "10.0.0.0/24"), other("10.0.0.5", "")}},
+		{"no podref", "10.0.0.5", bad, []Part{empty, other("10.0.0.5", "")}},
 		{"a field that is not known", "10.0.0.5", decision{judge.Held, judge.UnknownField, false},
-			[]Part{Pool("10.0.0.0-24", "10.0.0.0/24"),
+			[]Part{empty,
 				RawReservation("10.0.0.5", LongAgo, map[string]any{"podref": "default/web-0", "ipamclaimref": "claim"})}},
-		{"the field that is known and never set", "10.0.0.5", stale, []Part{Pool("10.0.0.0-24", "10.0.0.0/24"),
+		{"the field that is known and never set", "10.0.0.5", stale, []Part{empty,
 			RawReservation("10.0.0.5", LongAgo, map[string]any{"podref": "default/web-0", "containerid": "box-1"})}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
@@ -297,9 +279,8 @@ func TestAReservationMustBeUnambiguous(t *testing.T) {
 		})
 	}
 	t.Run("ambiguous by name, and an allocation of its podref settles it", func(t *testing.T) {
-		expectReservation(t, "fd00-1--2", decision{judge.Stale, judge.PodGone, true},
-			ReportingWorker(Gone("box-1", UsualUID)),
-			unnamed, named(Alloc("2", "default/web-0", "box-1", "net1")), other("fd00-1--2", "default/web-0"))
+		expectReservation(t, "fd00-1--2", decision{judge.Stale, judge.PodGone, true}, ReportingWorker(gone1), unnamed,
+			named(Alloc("2", "default/web-0", "box-1", "net1")), other("fd00-1--2", "default/web-0"))
 	})
 	t.Run("a field that is not known holds it although its allocation is stale", func(t *testing.T) {
 		expectReservation(t, "10.0.0.5", decision{judge.Held, judge.UnknownField, false}, UsualSandboxGone,
@@ -308,28 +289,21 @@ func TestAReservationMustBeUnambiguous(t *testing.T) {
 }
 
 func TestARecentReservation(t *testing.T) {
-	pool, young := Pool("10.0.0.0-24", "10.0.0.0/24"), decision{judge.InUse, judge.Recent, false}
+	young := decision{judge.InUse, judge.Recent, false}
 	of := func(age time.Duration) Part { return Reservation("10.0.0.5", "default/web-0", age) }
-	t.Run("younger than two minutes", func(t *testing.T) {
-		expectReservation(t, "10.0.0.5", young, pool, ReportingWorker(), of(119*time.Second))
-	})
-	t.Run("of the future", func(t *testing.T) {
-		expectReservation(t, "10.0.0.5", young, pool, ReportingWorker(),
-			of(-time.Minute))
-	})
-	t.Run("older than two minutes", func(t *testing.T) {
-		expectReservation(t, "10.0.0.5", decision{judge.Stale, judge.PodGone, false}, pool, ReportingWorker(),
-			of(121*time.Second))
-	})
-	t.Run("young and with another's podref than the allocation's", func(t *testing.T) {
-		expectReservation(t, "10.0.0.5", young, UsualSandboxGone, Reservation("10.0.0.5", "default/new", time.Minute))
+	alone := All(empty, ReportingWorker())
+	expectReservations(t, Nothing, []decisionCase{
+		{"younger than two minutes", young, []Part{alone, of(119 * time.Second)}},
+		{"of the future", young, []Part{alone, of(-time.Minute)}},
+		{"older than two minutes", decision{judge.Stale, judge.PodGone, false}, []Part{alone, of(121 * time.Second)}},
+		{"young and with another's podref than the allocation's", young,
+			[]Part{UsualSandboxGone, Reservation("10.0.0.5", "default/new", time.Minute)}},
 	})
 }
 
 // Else each pass would delete it again, and count it as a release.
 func TestAReservationThatIsBeingDeletedIsHeld(t *testing.T) {
 	deleting := func(o *Observed) { o.Reservations.Or(nil)[len(o.Reservations.Or(nil))-1].Deleting = true }
-	expectReservation(t, "10.0.0.5", decision{judge.Held, judge.BeingDeleted, false}, Pool("10.0.0.0-24", "10.0.0.0/24"),
-		ReportingWorker(),
-		Reservation("10.0.0.5", "default/web-0", time.Hour), deleting)
+	expectReservation(t, "10.0.0.5", decision{judge.Held, judge.BeingDeleted, false}, empty,
+		ReportingWorker(), Reservation("10.0.0.5", "default/web-0", time.Hour), deleting)
 }

@@ -41,28 +41,24 @@ func expectStates(t *testing.T, cases []stateCase) {
 func TestWhatAFreshReportSays(t *testing.T) {
 	report := func(c ...ReportEdit) []Part { return []Part{Node("worker-1"), FreshReport("worker-1", c...)} }
 	rebooted := func(p Part) []Part { return []Part{Node("worker-1", Booted("boot-2")), p} }
-	dead := func(p Part) []Part { return []Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService), p} }
+	dead := func(p Part) []Part { return []Part{dead1, p} }
 	expectStates(t, []stateCase{
 		{"listed as READY, whatever the report has about its namespace", judge.Ready,
 			report(Sandbox("box-1", UsualUID, func(b *v1alpha1.Sandbox) { b.NetworkClosed = Closed }))},
 		{"listed as NOTREADY with its namespace open", judge.NotReady, report(Sandbox("box-1", UsualUID, NotReady(Open)))},
 		{"listed with a state that is neither", judge.NotReady,
 			report(Sandbox("box-1", UsualUID, func(b *v1alpha1.Sandbox) { b.State, b.NetworkClosed = "Unknown", Closed }))},
-		{"listed, and named as gone too", judge.Ready, report(Gone("box-1", UsualUID), Sandbox("box-1", UsualUID))},
-		{"attached, and named as gone too", judge.Attached, report(Gone("box-1", UsualUID), Attachment("box-1", UsualUID,
-			time.Minute, nil))},
-		{"gone, on a node that was rebooted", judge.Gone, rebooted(FreshReport("worker-1", Gone("box-1", UsualUID)))},
-		{"READY in a fresh report of a node that is out of service", judge.Ready,
-			dead(FreshReport("worker-1", Sandbox("box-1", UsualUID)))},
-		{"READY in a fresh report of a node that was rebooted", judge.Ready,
-			rebooted(FreshReport("worker-1", Sandbox("box-1", UsualUID)))},
+		{"listed, and named as gone too", judge.Ready, report(gone1, box1)},
+		{"attached, and named as gone too", judge.Attached, report(gone1, Attachment("box-1", UsualUID, time.Minute, nil))},
+		{"gone, on a node that was rebooted", judge.Gone, rebooted(FreshReport("worker-1", gone1))},
+		{"READY in a fresh report of a node that is out of service", judge.Ready, dead(FreshReport("worker-1", box1))},
+		{"READY in a fresh report of a node that was rebooted", judge.Ready, rebooted(FreshReport("worker-1", box1))},
 		{"NOTREADY in a fresh report of a node that is out of service", judge.NotReady,
 			dead(FreshReport("worker-1", Sandbox("box-1", UsualUID, NotReady(nil))))},
-		{"gone on one node and running on another", judge.Ready,
-			[]Part{Node("worker-1"), Node("worker-2"), FreshReport("worker-1", Gone("box-1", UsualUID)), FreshReport("worker-2",
-				Sandbox("box-1", UsualUID))}},
+		{"gone on one node and running on another", judge.Ready, []Part{Node("worker-1"), Node("worker-2"),
+			FreshReport("worker-1", gone1), FreshReport("worker-2", box1)}},
 		{"READY in a fresh report of a node whose object is missing", judge.Ready, []Part{Node("worker-2"),
-			FreshReport("worker-1", Sandbox("box-1", UsualUID))}},
+			FreshReport("worker-1", box1)}},
 	})
 }
 
@@ -89,35 +85,33 @@ func TestAttachments(t *testing.T) {
 		{"closed, on a node without a fresh report, while the others are", judge.NoFreshReport, []Part{Node("worker-1"),
 			Node("worker-2"),
 			StaleReport("worker-1", Attachment("box-1", UsualUID, old, Closed)), FreshReport("worker-2")}},
-		{"old, in the last report of a node that is out of service", judge.NodeDead, []Part{Node("worker-1",
-			NotReadyFor(time.Hour), OutOfService), StaleReport("worker-1", Attachment("box-1", UsualUID, old, nil)),
-			Node("worker-2"), FreshReport("worker-2"), UsualPod(OnNode("worker-2"))}},
+		{"old, in the last report of a node that is out of service", judge.NodeDead, []Part{dead1,
+			StaleReport("worker-1", Attachment("box-1", UsualUID, old, nil)), Node("worker-2"), FreshReport("worker-2"),
+			UsualPod(OnNode("worker-2"))}},
 		{"old, in a fresh report of a node that is out of service", judge.Attached,
-			[]Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService),
-				FreshReport("worker-1", Attachment("box-1", UsualUID, old, nil))}},
+			[]Part{dead1, FreshReport("worker-1", Attachment("box-1", UsualUID, old, nil))}},
 	})
 }
 
 func TestFreshness(t *testing.T) {
 	worker := Node("worker-1")
 	at := func(ago time.Duration) []Part {
-		return []Part{worker, ReportRenewed("worker-1", ago, Sandbox("box-1", UsualUID))}
+		return []Part{worker, ReportRenewed("worker-1", ago, box1)}
 	}
 	expectStates(t, []stateCase{
 		{"renewed 59 s ago", judge.Ready, at(59 * time.Second)},
 		{"renewed 60 s ago", judge.Ready, at(60 * time.Second)},
 		{"renewed 61 s ago", judge.NoFreshReport, at(61 * time.Second)},
 		{"its Lease never had the hash of this content", judge.NoFreshReport,
-			[]Part{worker, ReportRenewed("worker-1", 0, Sandbox("box-1", UsualUID), WithoutMatchingLease)}},
+			[]Part{worker, ReportRenewed("worker-1", 0, box1, WithoutMatchingLease)}},
 		{"renewed hours from now, so that the clocks tell nothing", judge.NoFreshReport, at(-5 * time.Hour)},
-		{"gone in a stale report", judge.NoFreshReport, []Part{worker, StaleReport("worker-1", Gone("box-1", UsualUID))}},
-		{"stopped in a stale report", judge.NoFreshReport,
-			[]Part{worker, StaleReport("worker-1", Sandbox("box-1", UsualUID, NotReady(Closed)))}},
+		{"gone in a stale report", judge.NoFreshReport, []Part{worker, StaleReport("worker-1", gone1)}},
+		{"stopped in a stale report", judge.NoFreshReport, []Part{worker, StaleReport("worker-1", stopped1)}},
 	})
 }
 
 func TestDeadNodes(t *testing.T) {
-	last, another := StaleReport("worker-1", Sandbox("box-1", UsualUID)), All(Node("worker-2"), FreshReport("worker-2"))
+	last, another := StaleReport("worker-1", box1), All(Node("worker-2"), FreshReport("worker-2"))
 	expectStates(t, []stateCase{
 		{"out of service and Ready", judge.NoFreshReport, []Part{Node("worker-1", OutOfService), last}},
 		{"not Ready for weeks, and no taint", judge.NoFreshReport, []Part{Node("worker-1", NotReadyFor(500*time.Hour)),
@@ -134,7 +128,7 @@ func TestDeadNodes(t *testing.T) {
 			another, UsualPod(UID(OtherUID))}},
 		{"still of the same boot", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-1")), last, another}},
 		{"the report carries no bootID", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")),
-			StaleReport("worker-1", Sandbox("box-1", UsualUID), FromBoot("")), another}},
+			StaleReport("worker-1", box1, FromBoot("")), another}},
 		{"the Node carries no bootID", judge.NoFreshReport, []Part{Node("worker-1", Booted("")), last, another}},
 		{"rebooted, and its pod is bound to another node", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")),
 			Node("worker-2"), FreshReport("worker-2"), last, UsualPod(OnNode("worker-2"))}},
@@ -142,27 +136,25 @@ func TestDeadNodes(t *testing.T) {
 			another, finished.pod}},
 		// The id was not there any more before the reboot: that the node has rebooted says nothing about where it runs.
 		{"rebooted since a report that names the id as gone", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")),
-			StaleReport("worker-1", Gone("box-1", UsualUID)), another}},
+			StaleReport("worker-1", gone1), another}},
 		{"rebooted since a report that does not have the id", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")),
 			StaleReport("worker-1"), another}},
 		{"out of service and not Ready, and its agent reports all the same", judge.Absent,
-			[]Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService), FreshReport("worker-1"), terminating.pod}},
-		{"without agents, the pod's node out of service", judge.NodeDead, []Part{Node("worker-1", NotReadyFor(time.Hour),
-			OutOfService), terminating.pod}},
+			[]Part{dead1, FreshReport("worker-1"), terminating.pod}},
+		{"without agents, the pod's node out of service", judge.NodeDead, []Part{dead1, terminating.pod}},
 	})
 }
 
 func TestMissingNodes(t *testing.T) {
-	last := StaleReport("worker-1", Sandbox("box-1", UsualUID))
+	last := StaleReport("worker-1", box1)
 	expectStates(t, []stateCase{
 		{"another machine under the name of the node whose last report has the id", judge.NoFreshReport,
 			[]Part{Node("worker-1", Booted("boot-2"), OnMachine(v1alpha1.Machine{SystemUUID: "another board",
-				MachineID: "another disk"})), last,
-				Node("worker-2"), FreshReport("worker-2")}},
+				MachineID: "another disk"})), last, Node("worker-2"), FreshReport("worker-2")}},
 		{"no Node objects at all: nothing is known of nodes", judge.NoFreshReport, []Part{FreshReport("worker-2"), last,
 			NodesUnknown}},
 		{"no Node object, and the report names the id as gone", judge.Absent,
-			[]Part{Node("worker-2"), FreshReport("worker-2"), StaleReport("worker-1", Gone("box-1", UsualUID))}},
+			[]Part{Node("worker-2"), FreshReport("worker-2"), StaleReport("worker-1", gone1)}},
 		{"without agents, no Node object of the pod's node", judge.NodeMissing, []Part{Node("worker-2"), terminating.pod}},
 		{"without agents and Node objects", judge.NoSource, []Part{terminating.pod}},
 	})
@@ -224,9 +216,7 @@ func TestWhetherThereAreAgents(t *testing.T) {
 func TestAgentNodes(t *testing.T) {
 	windows := Label("kubernetes.io/os", "windows")
 	selector, err := labels.Parse("agent=yes")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, c := range []struct {
 		says   string
 		policy facts.Policy
@@ -243,8 +233,7 @@ func TestAgentNodes(t *testing.T) {
 			[]Part{Node("worker-1", Label("agent", "yes")), Node("win", windows, Label("agent", "yes")),
 				FreshReport("worker-1")}},
 		{"a node that is not selected counts where its report has the id", facts.Policy{}, judge.NoFreshReport,
-			[]Part{Node("worker-1"), Node("win", windows), FreshReport("worker-1"),
-				StaleReport("win", Sandbox("box-1", UsualUID))}},
+			[]Part{Node("worker-1"), Node("win", windows), FreshReport("worker-1"), StaleReport("win", box1)}},
 		{"none is selected, and none has a report, so none could run it", facts.Policy{AgentNodes: selector,
 			AgentsRequired: true}, judge.NoFreshReport, []Part{Node("worker-1")}},
 		{"a node that is not selected counts where it has a report", facts.Policy{AgentNodes: selector}, judge.Absent,

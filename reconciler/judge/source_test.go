@@ -30,7 +30,7 @@ func TestNodesUnknown(t *testing.T) {
 		}{
 			"without agents":               {Nothing, judge.NodesUnknown},
 			"with agents":                  {FreshReport("worker-1"), judge.NodesUnknown},
-			"a fresh report names the end": {FreshReport("worker-1", Gone("box-1", UsualUID)), judge.PodGone},
+			"a fresh report names the end": {FreshReport("worker-1", gone1), judge.PodGone},
 			"kubelet stopped the pod":      {UsualPod(Phase("Succeeded"), StoppedByKubelet(time.Hour)), judge.PodFinished},
 			"kubelet stopped it, and there are agents": {All(UsualPod(Phase("Succeeded"), StoppedByKubelet(time.Hour)),
 				StaleReport("worker-1")), judge.NodesUnknown},
@@ -69,7 +69,7 @@ func TestExpectedNodes(t *testing.T) {
 		"it reports":                       {All(Node("worker-1"), ReportingNode("worker-2")), judge.PodGone},
 	} {
 		t.Run(says, func(t *testing.T) {
-			it := AllocationOf(t, Judged(Observe(UsualPool, before, FreshReport("worker-1"), c.now), facts.Policy{}), "10.0.0.5")
+			it := usualIn(t, UsualPool, before, FreshReport("worker-1"), c.now)
 			if it.Reason != c.want {
 				t.Error(Wrong(it, c.want))
 			}
@@ -80,7 +80,6 @@ func TestExpectedNodes(t *testing.T) {
 // A virt-launcher pod whose machine was not read may have any address of its networks.
 func TestGuestUnknown(t *testing.T) {
 	launcher := Pod("launcher-2", UID("uid-b"), Launcher("vmi-1", ""), Carrying("10.0.0.9"))
-	nad := NAD("wb", WhereaboutsConfig("10.0.0.0/24", ""))
 	unread := func(g *podstate.Guest) { g.IsUnread = true }
 	for says, c := range map[string]struct {
 		parts Part
@@ -92,18 +91,17 @@ func TestGuestUnknown(t *testing.T) {
 		"it does not report interfaces": {GuestOf("vmi-1", "10.0.0.9", unread), judge.GuestUnknown},
 		"its guest has another address": {GuestOf("vmi-1", "10.0.0.9"), judge.PodGone},
 		"its guest has the address":     {GuestOf("vmi-1", "10.0.0.5"), judge.GuestAddress},
-		"another namespace's machine": {All(GuestsUnknown,
-			Pod("launcher-3", InNamespace("tenant"), UID("uid-c"), Launcher("vmi-2", ""),
-				Carrying("10.0.0.8"))), judge.PodGone},
+		"another namespace's machine": {All(GuestsUnknown, Pod("launcher-3", InNamespace("tenant"), UID("uid-c"),
+			Launcher("vmi-2", ""), Carrying("10.0.0.8"))), judge.PodGone},
 		"the machine's pod has finished": {All(GuestsUnknown,
 			Pod("launcher-2", Launcher("vmi-1", ""), Phase("Succeeded"))), judge.PodGone},
 	} {
 		t.Run(says, func(t *testing.T) {
-			parts := []Part{UsualSandboxGone, nad, launcher, c.parts}
+			parts := []Part{UsualSandboxGone, wb, launcher, c.parts}
 			if strings.Contains(says, "namespace") {
-				parts = []Part{UsualSandboxGone, nad, c.parts}
+				parts = []Part{UsualSandboxGone, wb, c.parts}
 			}
-			it := AllocationOf(t, Judged(Observe(parts...), facts.Policy{}), "10.0.0.5")
+			it := usualIn(t, parts...)
 			if it.Reason != c.want || (it.Verdict == judge.Stale) != (c.want == judge.PodGone) {
 				t.Error(Wrong(it, c.want))
 			}
@@ -113,8 +111,7 @@ func TestGuestUnknown(t *testing.T) {
 
 // A running pod without a readable network-status may carry an address of the networks that it requests.
 func TestUnreadPods(t *testing.T) {
-	nad := All(NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), NAD("red", WhereaboutsConfig("10.0.0.0/24", "red")),
-		NAD("far", WhereaboutsConfig("10.9.0.0/24", "")))
+	nad := All(wb, NAD("red", WhereaboutsConfig("10.0.0.0/24", "red")), NAD("far", WhereaboutsConfig("10.9.0.0/24", "")))
 	asks := func(networks string) PodEdit {
 		return func(p *corev1.Pod) {
 			p.Annotations = map[string]string{"k8s.v1.cni.cncf.io/networks": networks}
@@ -132,12 +129,12 @@ func TestUnreadPods(t *testing.T) {
 		"it has not started":            {Pod("web-1", asks("wb"), Phase("Pending")), judge.PodGone},
 		"it has finished":               {Pod("web-1", asks("wb"), Phase("Failed")), judge.PodGone},
 		"a fresh report has all its addresses": {All(Pod("web-1", UID("uid-9"), asks("wb")), FreshReport("worker-1",
-			Sandbox("box-9", "uid-9", OfPod("web-1"), WithAddress("10.0.0.9", "")), Gone("box-1", UsualUID))), judge.PodGone},
+			Sandbox("box-9", "uid-9", OfPod("web-1"), WithAddress("10.0.0.9", "")), gone1)), judge.PodGone},
 		"a fresh report does not have it": {All(Pod("web-1", UID("uid-9"), asks("wb")), FreshReport("worker-1",
-			Gone("box-1", UsualUID))), judge.PodGone},
+			gone1)), judge.PodGone},
 	} {
 		t.Run(says, func(t *testing.T) {
-			it := AllocationOf(t, Judged(Observe(UsualPool, nad, Node("worker-1"), c.parts), facts.Policy{}), "10.0.0.5")
+			it := usualIn(t, UsualPool, nad, Node("worker-1"), c.parts)
 			if it.Reason != c.want {
 				t.Error(Wrong(it, c.want))
 			}
@@ -147,7 +144,6 @@ func TestUnreadPods(t *testing.T) {
 
 // A pod whose node is missing from the files may run: what it may carry, or its guest, is held.
 func TestUnreadPodWithoutItsNode(t *testing.T) {
-	nad := NAD("wb", WhereaboutsConfig("10.0.0.0/24", ""))
 	lacksNode := func(o *Observed) {
 		p := o.Pods[PodName("web-1")]
 		p.Node, p.Contradiction = "", "spec.nodeName is missing"
@@ -160,7 +156,7 @@ func TestUnreadPodWithoutItsNode(t *testing.T) {
 		"unknown guest":     {Pod("web-1", Launcher("vmi-1", ""), Carrying("10.0.0.9")), judge.GuestUnknown},
 	} {
 		t.Run(says, func(t *testing.T) {
-			j := Judged(Observe(UsualPool, nad, Node("worker-1"), c.pod, lacksNode), facts.Policy{})
+			j := Judged(Observe(UsualPool, wb, Node("worker-1"), c.pod, lacksNode), facts.Policy{})
 			it := AllocationOf(t, j, "10.0.0.5")
 			if it.Reason != c.want {
 				t.Error(Wrong(it, c.want))
@@ -173,7 +169,7 @@ func TestUnreadPodWithoutItsNode(t *testing.T) {
 func TestUnreadPods_SeveralUnknownNetworksOfOne(t *testing.T) {
 	own := UsualPod(UID("uid-2"), NoNetworkStatus, Requesting("gone,lost"), DeletedAgo(time.Hour))
 	other := Pod("web-1", NoNetworkStatus, Requesting("gone"))
-	gone := FreshReport("worker-2", Gone("box-1", UsualUID))
+	gone := FreshReport("worker-2", gone1)
 	dead := Node("worker-1", OutOfService, NotReadyFor(time.Hour))
 	broken := All(NAD("gone", `{"plugins":`), NAD("lost", `{"plugins":`))
 	o := Observe(UsualPool, broken, dead, Node("worker-2"), own, other, gone)
@@ -186,7 +182,7 @@ func TestUnreadPods_SeveralUnknownNetworksOfOne(t *testing.T) {
 // Without a definition the pool's name says which node's slice it may be: one node does not speak for that node.
 func TestASliceWithoutItsDefinition(t *testing.T) {
 	pool := Pool("worker-2-10.0.0.0-28", "10.0.0.0/28", Alloc("5", "default/web-0", "box-1", "net1"))
-	lies := All(pool, Node("worker-1"), Node("worker-2"), FreshReport("worker-1", Gone("box-1", UsualUID)))
+	lies := All(pool, Node("worker-1"), Node("worker-2"), FreshReport("worker-1", gone1))
 	for says, c := range map[string]struct {
 		parts  Part
 		proven bool
@@ -200,7 +196,7 @@ func TestASliceWithoutItsDefinition(t *testing.T) {
 			true, judge.Stale},
 	} {
 		t.Run(says, func(t *testing.T) {
-			it := AllocationOf(t, Judged(Observe(lies, c.parts), facts.Policy{}), "10.0.0.5")
+			it := usualIn(t, lies, c.parts)
 			if it.Verdict != c.want || it.Proven != c.proven {
 				t.Error(Wrong(it, c.want))
 			}
@@ -211,8 +207,7 @@ func TestASliceWithoutItsDefinition(t *testing.T) {
 // Agents exist if one has a Lease, also where no report can be listed any more.
 func TestAgentLeasesShowThatThereAreAgents(t *testing.T) {
 	hasLease := func(o *Observed) { o.AgentLeases = facts.Complete(true, "1") }
-	Expect(t, Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport), UsualPool,
-		Node("worker-1"), hasLease)
+	Expect(t, unreported, UsualPool, Node("worker-1"), hasLease)
 }
 
 func TestUnknownSources_OnlyThoseThatSomethingDependsOn(t *testing.T) {
@@ -260,7 +255,7 @@ func TestUnknownKinds(t *testing.T) {
 
 // A node without a Node object may run on and report. While it is unknown who reports, its end is unknown, too.
 func TestSources_MissingNodeWhileReportsAreUnknown(t *testing.T) {
-	runs := Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))
+	runs := Sandbox("box-1", UsualUID, with5)
 	cluster := All(Node("worker-2"), FreshReport("worker-2"))
 	reporting, expired := FreshReport("worker-1", runs), StaleReport("worker-1", runs, RenewedAt(Now.Add(-time.Hour)))
 	leasesUnknown := func(o *Observed) {
@@ -273,14 +268,13 @@ func TestSources_MissingNodeWhileReportsAreUnknown(t *testing.T) {
 		}
 		o.Reports = o.Reports.With(reports)
 	}
-	held := Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport)
 	Expect(t, Want(judge.Held, judge.PhantomPod, false, judge.Ready), UsualPool, cluster, reporting)
 	Expect(t, Want(judge.Stale, judge.NodeMissingReason, false, judge.NodeMissing), UsualPool, cluster, expired)
-	Expect(t, held, UsualPool, cluster, reporting, leasesUnknown)
-	Expect(t, held, UsualPool, cluster, reporting, UsualPod(DeletedAgo(0)), ReportsUnknown("forbidden"))
+	Expect(t, unreported, UsualPool, cluster, reporting, leasesUnknown)
+	Expect(t, unreported, UsualPool, cluster, reporting, UsualPod(DeletedAgo(0)), ReportsUnknown("forbidden"))
 	// The allocation names another sandbox, and the one that carries the address is on the missing node.
-	it := AllocationOf(t, Judged(Observe(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-9", "box-9", "net1")),
-		cluster, expired, leasesUnknown), facts.Policy{}), "10.0.0.5")
+	it := usualIn(t, Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-9", "box-9", "net1")),
+		cluster, expired, leasesUnknown)
 	if e := it.Evidence(); it.Verdict != judge.Held || e.Rival == "" {
 		t.Errorf("%v, by %+v", RulingOf(it), e)
 	}

@@ -216,18 +216,14 @@ func TestAVerdictOfStaleIsRefusedWithoutItsProof(t *testing.T) {
 // One function assigns Stale.
 func TestOnlyOneFunctionGivesTheVerdictStale(t *testing.T) {
 	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var found []string
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		is := func(x ast.Expr, name string) bool {
 			switch x := x.(type) {
 			case *ast.Ident:

@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judgetest"
 )
@@ -18,19 +17,19 @@ import (
 func TestPodsAndDefinitionsOfOthersReleaseNothing(t *testing.T) {
 	reports := map[string]Part{
 		"no agents":                       Nothing,
-		"a fresh report with the sandbox": FreshReport("worker-1", Sandbox("box-1", UsualUID)),
+		"a fresh report with the sandbox": FreshReport("worker-1", box1),
 		"a fresh report without it":       FreshReport("worker-1"),
-		"an expired report":               StaleReport("worker-1", Sandbox("box-1", UsualUID)),
+		"an expired report":               StaleReport("worker-1", box1),
 		"no report":                       FreshReport("worker-2"),
-		"gone":                            FreshReport("worker-1", Gone("box-1", UsualUID)),
+		"gone":                            FreshReport("worker-1", gone1),
 	}
 	for says, report := range reports {
 		for phase, pod := range ownersPod() {
 			t.Run(says+", and the pod is "+phase, func(t *testing.T) {
 				rapid.Check(t, func(rt *rapid.T) {
 					cluster := All(anyPool(rt), Node("worker-1"), Node("worker-2"), report, pod)
-					before := AllocationOf(t, Judged(Observe(cluster), facts.Policy{}), "10.0.0.5")
-					after := AllocationOf(t, Judged(Observe(cluster, intruder(rt), definition(rt)), facts.Policy{}), "10.0.0.5")
+					before := usualIn(t, cluster)
+					after := usualIn(t, cluster, intruder(rt), definition(rt))
 					if before.Verdict != judge.Stale && after.Verdict == judge.Stale || !before.Proven && after.Proven {
 						rt.Fatal(Wrong(after, fmt.Sprint("what it was without the intruder: ", RulingOf(before))))
 					}
@@ -95,15 +94,13 @@ func TestATenantChangesNothingForOthers(t *testing.T) {
 		}},
 	} {
 		for of, others := range map[string]Part{
-			"a sandbox that has ended": FreshReport("worker-1", Gone("box-1", UsualUID)),
+			"a sandbox that has ended": FreshReport("worker-1", gone1),
 			"no sandbox":               FreshReport("worker-1"),
 		} {
 			t.Run(says+", and an item of "+of, func(t *testing.T) {
 				rapid.Check(t, func(rt *rapid.T) {
-					it := AllocationOf(t, Judged(Observe(UsualPool, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")),
-						Node("worker-1"), Node("worker-2"), others,
-						FreshReport("worker-2", Sandbox("box-t", "uid-t", OfPod("tenant"), c.edit)),
-						tenantChange(rt)), facts.Policy{}), "10.0.0.5")
+					it := usualIn(t, UsualPool, wb, Node("worker-1"), Node("worker-2"), others,
+						FreshReport("worker-2", Sandbox("box-t", "uid-t", OfPod("tenant"), c.edit)), tenantChange(rt))
 					if (it.Verdict == judge.Held) != c.held || (it.Verdict == judge.Stale) == c.held {
 						rt.Fatal(Wrong(it, fmt.Sprint("held: ", c.held)))
 					}

@@ -18,9 +18,7 @@ import (
 func stored(t *testing.T, e *Evidence) *Testimony {
 	t.Helper()
 	text, err := json.Marshal(e.testimony())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	again := &Testimony{}
 	if err := json.Unmarshal(text, again); err != nil {
 		t.Fatalf("%v: %s", err, text)
@@ -79,9 +77,7 @@ func TestTestimony_HasAllThatTheTableReads(t *testing.T) {
 	found := 0
 	for name, functions := range isReadBy {
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		for _, d := range file.Decls {
 			f, isFunc := d.(*ast.FuncDecl)
 			if isFunc && functions != nil && !slices.Contains(functions, f.Name.Name) {

@@ -22,10 +22,10 @@ import (
 // mayHold are the ways in which worker-1 reports that the usual sandbox may hold its address.
 func mayHold() map[string]ReportEdit {
 	return map[string]ReportEdit{
-		"ready":                   Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")),
+		"ready":                   Sandbox("box-1", UsualUID, with5),
 		"ready, addresses unread": Sandbox("box-1", UsualUID, Unread),
 		"not ready":               Sandbox("box-1", UsualUID, NotReady(nil)),
-		"not ready and open":      Sandbox("box-1", UsualUID, NotReady(Open), WithAddress("10.0.0.5", "")),
+		"not ready and open":      Sandbox("box-1", UsualUID, NotReady(Open), with5),
 		"being set up":            Attachment("box-1", UsualUID, time.Minute, nil),
 		"attached and open":       Attachment("box-1", UsualUID, time.Hour, Open, Address("10.0.0.5", "")),
 	}
@@ -121,11 +121,11 @@ func TestALyingAgentReleasesNothingThatAnotherNodeReports(t *testing.T) {
 // the address may be in use again on that node.
 func TestALyingAgentEndsNoSandboxWhoseNodeIsSilent(t *testing.T) {
 	for says, sandbox := range map[string]ReportEdit{
-		"stopped": Sandbox("box-1", UsualUID, NotReady(Closed)), "gone": Gone("box-1", UsualUID),
+		"stopped": stopped1, "gone": gone1,
 	} {
 		t.Run(says, func(t *testing.T) {
-			Expect(t, Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport), UsualPool, Node("worker-1"),
-				StaleReport("worker-1", sandbox), Node("worker-2"), FreshReport("worker-2", Gone("box-1", UsualUID)))
+			Expect(t, unreported, UsualPool, Node("worker-1"),
+				StaleReport("worker-1", sandbox), Node("worker-2"), FreshReport("worker-2", gone1))
 		})
 	}
 }
@@ -144,17 +144,16 @@ func expectUnharmed(t *testing.T, rt *rapid.T, parts ...Part) {
 
 // Whatever it reported before, an agent that reports nothing more releases only what others report.
 func TestANodeThatDeselectsItselfReleasesNothingOfAnother(t *testing.T) {
-	held := Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport)
 	for says, node := range map[string]Part{
 		"the other node deselects itself":    Node("worker-2", WithoutAgent),
 		"the other node's object is deleted": Nothing,
 	} {
 		t.Run(says, func(t *testing.T) {
-			Expect(t, held, UsualPool, Node("worker-1"), StaleReport("worker-1"), node, FreshReport("worker-2"))
+			Expect(t, unreported, UsualPool, Node("worker-1"), StaleReport("worker-1"), node, FreshReport("worker-2"))
 		})
 	}
 	t.Run("a node that deselects itself must report while its expired report exists", func(t *testing.T) {
-		Expect(t, held, UsualPool, Node("worker-1", WithoutAgent), StaleReport("worker-1"), Node("worker-2"),
+		Expect(t, unreported, UsualPool, Node("worker-1", WithoutAgent), StaleReport("worker-1"), Node("worker-2"),
 			FreshReport("worker-2"))
 	})
 }
@@ -162,11 +161,10 @@ func TestANodeThatDeselectsItselfReleasesNothingOfAnother(t *testing.T) {
 // An agent that lies can still claim an id that it cannot know. Reports are all that agents may
 // read, so whatever they know of another node's sandbox comes from that node's report.
 func TestTheEndOfAnIDThatNoOtherNodeReportsIsBelieved(t *testing.T) {
-	word := All(UsualPool, Node("worker-1"), Node("worker-2"), FreshReport("worker-2", Gone("box-1", UsualUID)))
+	word := All(UsualPool, Node("worker-1"), Node("worker-2"), FreshReport("worker-2", gone1))
 	Expect(t, Want(judge.Stale, judge.PodGone, true, judge.Gone), word, StaleReport("worker-1"))
-	Expect(t, Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport), word, StaleReport("worker-1"),
-		UsualPod(DeletedAgo(0)))
-	expectKept(t, word, StaleReport("worker-1", Sandbox("box-1", UsualUID)))
+	Expect(t, unreported, word, StaleReport("worker-1"), UsualPod(DeletedAgo(0)))
+	expectKept(t, word, StaleReport("worker-1", box1))
 }
 
 func keysOf[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
@@ -198,7 +196,7 @@ func forged() map[string]Part {
 
 // With agents not even a pod's own user can release its address while it runs.
 func TestWhatAUserWritesReleasesNothingThatAFreshReportHas(t *testing.T) {
-	nodes := All(Node("worker-1"), Node("worker-2"), FreshReport("worker-2"))
+	nodes := All(nodes, FreshReport("worker-2"))
 	for how, sandbox := range mayHold() {
 		for says, forgery := range forged() {
 			t.Run(how+", and "+says, func(t *testing.T) {
@@ -211,7 +209,7 @@ func TestWhatAUserWritesReleasesNothingThatAFreshReportHas(t *testing.T) {
 // A report that is stale: the user's own address may be released by a forged end of its containers, as
 // TestFinishedWithoutAFreshReport has it, and by nothing else.
 func TestWhatAUserWritesReleasesNothingWithoutAFreshReport(t *testing.T) {
-	nodes := All(Node("worker-1"), Node("worker-2"), FreshReport("worker-2"))
+	nodes := All(nodes, FreshReport("worker-2"))
 	for how, sandbox := range mayHold() {
 		for says, forgery := range forged() {
 			if says != "it is Succeeded, as kubelet writes it" {
@@ -291,9 +289,7 @@ func FuzzNoReportOfAnotherNodeReleasesWhatRuns(f *testing.F) {
 		}
 		for _, pod := range []Part{Nothing, UsualPod(), UsualPod(DeletedAgo(time.Hour)), UsualPod(UID(OtherUID),
 			Phase("Pending"))} {
-			parts := []Part{UsualPool, Reservation("10.0.0.5", "default/web-0", LongAgo), pod,
-				NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), Node(liar),
-				ReportingWorker(Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")))}
+			parts := []Part{UsualPool, reserved, pod, wb, Node(liar), ReportingWorker(Sandbox("box-1", UsualUID, with5))}
 			o := Observe(append(parts, func(o *Observed) { o.AddReports(lie) })...)
 			whole := Judged(o, facts.Policy{})
 			for _, it := range append(whole.Allocations, whole.Reservations...) {

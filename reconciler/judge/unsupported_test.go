@@ -22,7 +22,7 @@ var (
 func TestUnsupportedRange_Reservations(t *testing.T) {
 	held := decision{judge.Held, judge.UnsupportedRange, false}
 	proven := decision{judge.Stale, judge.PodGone, true}
-	ended := ReportingWorker(Gone("box-1", UsualUID), Gone("box-2", UsualUID))
+	ended := ReportingWorker(gone1, Gone("box-2", UsualUID))
 	for _, c := range []struct {
 		says, name, podRef string
 		want               decision
@@ -48,7 +48,7 @@ func TestUnsupportedRange_Reservations(t *testing.T) {
 
 // The pool of a supported range that overlaps an unsupported one keeps its rules.
 func TestUnsupportedRange_OverlappingPool(t *testing.T) {
-	ended, here := ReportingWorker(Gone("box-1", UsualUID)), NAD("wb", WhereaboutsConfig("fd00:0:0:1::/64", ""))
+	ended, here := ReportingWorker(gone1), NAD("wb", WhereaboutsConfig("fd00:0:0:1::/64", ""))
 	reserved := Reservation("fd00-0-0-1--5", "default/web-0", LongAgo)
 	for _, c := range []struct {
 		says  string
@@ -80,8 +80,7 @@ func TestUnsupportedRange_OverlappingPool(t *testing.T) {
 // An allocation of an unsupported range, which may be about another address, does not set the pod's address apart.
 func TestUnsupportedRange_RecordsNoAddress(t *testing.T) {
 	parts := []Part{NAD("wb", WhereaboutsConfig("fd00::/32", "")), Pool("fd00---64", "fd00::/64", webAt5),
-		wide(Alloc("5", "default/web-0", "box-2", "net1")), UsualPod(Carrying("fd00::5")),
-		ReportingWorker(Gone("box-1", UsualUID))}
+		wide(Alloc("5", "default/web-0", "box-2", "net1")), UsualPod(Carrying("fd00::5")), ReportingWorker(gone1)}
 	for _, it := range Judged(Observe(parts...), facts.Policy{}).Allocations {
 		if it.Pool.Name == "fd00---64" && it.Reason != judge.AddressOnPod {
 			t.Errorf("got %v", RulingOf(it))

@@ -35,25 +35,20 @@ func TestStuckTerminatingBeginsFiveMinutesAfterTheDeletionTimestamp(t *testing.T
 // A static pod's object in the API has another UID than the runtime knows.
 func TestAMirrorPodIsKnownByItsAnnotation(t *testing.T) {
 	mirror := UsualPod(UID("uid-of-the-mirror"), MirrorOf("uid-of-the-static-pod"))
-	t.Run("its running sandbox is its own", func(t *testing.T) {
-		Expect(t, Want(judge.InUse, judge.SandboxReady, false, judge.Ready), UsualPool, mirror,
-			ReportingWorker(Sandbox("box-1", "uid-of-the-static-pod")))
-	})
-	t.Run("its stopped sandbox was not an earlier pod's", func(t *testing.T) {
-		Expect(t, Want(judge.Stale, judge.SandboxReplaced, true, judge.Stopped), UsualPool, mirror,
-			ReportingWorker(Sandbox("box-1", "uid-of-the-static-pod", NotReady(Closed))))
-	})
-	t.Run("another sandbox is not its own", func(t *testing.T) {
-		Expect(t, Want(judge.Held, judge.PhantomPod, false, judge.Ready), UsualPool, mirror,
-			ReportingWorker(Sandbox("box-1", "uid-of-an-earlier-one")))
+	expectRulings(t, All(UsualPool, mirror), []rulingCase{
+		{"its running sandbox is its own", Want(judge.InUse, judge.SandboxReady, false, judge.Ready),
+			[]Part{ReportingWorker(Sandbox("box-1", "uid-of-the-static-pod"))}},
+		{"its stopped sandbox was not an earlier pod's", Want(judge.Stale, judge.SandboxReplaced, true, judge.Stopped),
+			[]Part{ReportingWorker(Sandbox("box-1", "uid-of-the-static-pod", NotReady(Closed)))}},
+		{"another sandbox is not its own", Want(judge.Held, judge.PhantomPod, false, judge.Ready),
+			[]Part{ReportingWorker(Sandbox("box-1", "uid-of-an-earlier-one"))}},
 	})
 }
 
 // A finished pod on a node without a fresh report: only the status that kubelet wrote counts, and only where the last
 // report does not contradict it.
 func TestFinishedWithoutAFreshReport(t *testing.T) {
-	released, noFreshReport := Want(judge.Stale, judge.PodFinished, false, judge.NoFreshReport),
-		Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport)
+	released := Want(judge.Stale, judge.PodFinished, false, judge.NoFreshReport)
 	done := func(ago time.Duration) Part { return UsualPod(Phase("Succeeded"), StoppedByKubelet(ago)) }
 	for _, c := range []struct {
 		says string
@@ -61,20 +56,17 @@ func TestFinishedWithoutAFreshReport(t *testing.T) {
 		last []ReportEdit // of the last report
 		want Ruling
 	}{
-		{"kubelet stopped it, and the last report says stopped", done(time.Hour),
-			[]ReportEdit{Sandbox("box-1", UsualUID, NotReady(Closed))}, released},
+		{"kubelet stopped it, and the last report says stopped", done(time.Hour), []ReportEdit{stopped1}, released},
 		{"kubelet stopped it before the last report said not ready", done(time.Hour),
-			[]ReportEdit{Sandbox("box-1", UsualUID, NotReady(nil))}, noFreshReport},
+			[]ReportEdit{Sandbox("box-1", UsualUID, NotReady(nil))}, unreported},
 		{"kubelet stopped it after the last report said not ready", done(time.Minute),
 			[]ReportEdit{Sandbox("box-1", UsualUID, NotReady(nil))}, released},
 		{"kubelet stopped it before the last report had it attached", done(time.Hour),
-			[]ReportEdit{Attachment("box-1", UsualUID, time.Minute, nil)}, noFreshReport},
+			[]ReportEdit{Attachment("box-1", UsualUID, time.Minute, nil)}, unreported},
 		{"kubelet stopped it, and no report has the id", done(time.Hour), nil, released},
-		{"kubelet stopped it after the last report said READY", done(time.Minute), []ReportEdit{Sandbox("box-1", UsualUID)},
-			released},
-		{"kubelet stopped it before the last report said READY", done(time.Hour), []ReportEdit{Sandbox("box-1", UsualUID)},
-			noFreshReport},
-		{"a container runs", finished.pod, nil, noFreshReport},
+		{"kubelet stopped it after the last report said READY", done(time.Minute), []ReportEdit{box1}, released},
+		{"kubelet stopped it before the last report said READY", done(time.Hour), []ReportEdit{box1}, unreported},
+		{"a container runs", finished.pod, nil, unreported},
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			Expect(t, c.want, UsualPool, Node("worker-1"), c.pod, StaleReport("worker-1", c.last...))
@@ -87,7 +79,7 @@ func TestFinishedWithoutAFreshReport(t *testing.T) {
 func TestUnreachableNodeTimeout(t *testing.T) {
 	hour := facts.Policy{UnreachableNodeTimeout: time.Hour}
 	down := func(d time.Duration) Part {
-		return All(Node("worker-1", NotReadyFor(d)), StaleReport("worker-1", Sandbox("box-1", UsualUID)))
+		return All(Node("worker-1", NotReadyFor(d)), StaleReport("worker-1", box1))
 	}
 	held := Want(judge.Held, judge.NodeUnreachable, false, judge.NoFreshReport)
 	stale := Want(judge.Stale, judge.NodeUnreachable, false, judge.NoFreshReport)
@@ -96,21 +88,18 @@ func TestUnreachableNodeTimeout(t *testing.T) {
 	})
 	t.Run("held before the time", func(t *testing.T) { ExpectUnder(t, hour, held, UsualPool, down(59*time.Minute)) })
 	t.Run("stale, unconfirmed, after the time", func(t *testing.T) {
-		ExpectUnder(t, hour, stale, UsualPool,
-			down(61*time.Minute))
+		ExpectUnder(t, hour, stale, UsualPool, down(61*time.Minute))
 	})
 	t.Run("held where it is not known since when", func(t *testing.T) {
-		ExpectUnder(t, hour, held, UsualPool, Node("worker-1", withoutReadyCondition),
-			StaleReport("worker-1", Sandbox("box-1", UsualUID)))
+		ExpectUnder(t, hour, held, UsualPool, Node("worker-1", withoutReadyCondition), StaleReport("worker-1", box1))
 	})
 	t.Run("held while one of the nodes in question is Ready", func(t *testing.T) {
-		ExpectUnder(t, hour, Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport), UsualPool,
+		ExpectUnder(t, hour, unreported, UsualPool,
 			Node("worker-1", NotReadyFor(2*time.Hour)), Node("worker-2"), StaleReport("worker-1"), StaleReport("worker-2"))
 	})
 	t.Run("held while one of the nodes in question went away later", func(t *testing.T) {
-		ExpectUnder(t, hour, held, UsualPool,
-			Node("worker-1", NotReadyFor(2*time.Hour)), Node("worker-2", NotReadyFor(time.Minute)), StaleReport("worker-1"),
-			StaleReport("worker-2"))
+		ExpectUnder(t, hour, held, UsualPool, Node("worker-1", NotReadyFor(2*time.Hour)),
+			Node("worker-2", NotReadyFor(time.Minute)), StaleReport("worker-1"), StaleReport("worker-2"))
 	})
 	t.Run("a terminating pod without agents", func(t *testing.T) {
 		ExpectUnder(t, hour, Want(judge.Stale, judge.NodeUnreachable, false, judge.NoSource), UsualPool, terminating.pod,
@@ -133,9 +122,8 @@ func TestUnreachableNodeTimeout(t *testing.T) {
 // The whole cross product: everything gets a verdict with a sentence, nothing that may hold its address is ever stale,
 // and only a sandbox state that proves an end is proven.
 func TestEveryCombinationHasAVerdict(t *testing.T) {
-	pods := []podCase{noPod, pending, live, carrier, terminating, terminatingCarrier, stuckTerminating,
-		finished, succeeded, finishedAndDeleted,
-		{"a live pod without a network-status", UsualPod(NoNetworkStatus)},
+	pods := []podCase{noPod, pending, live, carrier, terminating, terminatingCarrier, stuckTerminating, finished,
+		succeeded, finishedAndDeleted, {"a live pod without a network-status", UsualPod(NoNetworkStatus)},
 		{"a terminating Pending pod", UsualPod(Phase("Pending"), DeletedAgo(0))}}
 	sandboxes := []sandboxCase{isAbsent, noSource, noSourceNodes, noSourceDown}
 	for _, u := range []string{UsualUID, OtherUID, NoUID} {

@@ -37,10 +37,9 @@ var (
 	terminating        = podCase{"a terminating pod", UsualPod(DeletedAgo(-30 * time.Second))}
 	terminatingCarrier = podCase{"a terminating pod that carries the address", UsualPod(DeletedAgo(-30*time.Second),
 		Carrying("10.0.0.5"))}
-	stuckTerminating = podCase{"a pod terminating since six minutes after its time",
-		UsualPod(DeletedAgo(6 * time.Minute))}
-	finished  = podCase{"a finished pod that kubelet did not report stopped", UsualPod(Phase("Failed"))}
-	succeeded = podCase{"a finished pod that kubelet stopped", UsualPod(Phase("Succeeded"),
+	stuckTerminating = podCase{"a pod terminating since six minutes after its time", UsualPod(DeletedAgo(6 * time.Minute))}
+	finished         = podCase{"a finished pod that kubelet did not report stopped", UsualPod(Phase("Failed"))}
+	succeeded        = podCase{"a finished pod that kubelet stopped", UsualPod(Phase("Succeeded"),
 		StoppedByKubelet(time.Hour))}
 	finishedAndDeleted = podCase{"a finished pod that should have been deleted an hour ago", UsualPod(Phase("Failed"),
 		DeletedAgo(time.Hour))}
@@ -70,9 +69,8 @@ func isGone(uid string) sandboxCase {
 	return sandboxCase{owned(uid) + "is gone", ReportingWorker(Gone("box-1", uid)), judge.Gone}
 }
 func diedWithNode(uid string) sandboxCase {
-	return sandboxCase{owned(uid) + "was on a dead node",
-		All(Node("worker-1", NotReadyFor(time.Hour), OutOfService), StaleReport("worker-1", Sandbox("box-1", uid))),
-		judge.NodeDead}
+	return sandboxCase{owned(uid) + "was on a dead node", All(dead1,
+		StaleReport("worker-1", Sandbox("box-1", uid))), judge.NodeDead}
 }
 func lostItsNode(uid string) sandboxCase {
 	return sandboxCase{owned(uid) + "was on a node that is missing",
@@ -131,8 +129,7 @@ func tableRows() []tableRow {
 			judge.TerminalButRunning},
 		{[]podCase{stuckTerminating}, []sandboxCase{runs(UsualUID)}, judge.Held, false, judge.StuckTerminating},
 		{[]podCase{terminating, terminatingCarrier}, []sandboxCase{runs(UsualUID)}, judge.Held, false, judge.Terminating},
-		{[]podCase{pending, live, carrier}, []sandboxCase{runs(UsualUID)}, judge.InUse, false,
-			judge.SandboxReady},
+		{[]podCase{pending, live, carrier}, []sandboxCase{runs(UsualUID)}, judge.InUse, false, judge.SandboxReady},
 		{[]podCase{pendingForAMinute}, []sandboxCase{hasStopped(OtherUID), isGone(OtherUID), diedWithNode(OtherUID)},
 			judge.Stale, true, judge.PodReplaced},
 		// its node's agent may not know of its sandbox yet
@@ -236,12 +233,10 @@ func TestWhatCannotBeReadIsHeld(t *testing.T) {
 		pool   Part
 		reason judge.Reason
 	}{
-		"an allocation without podref (B4)": {entry(func(e map[string]any) { delete(e, "podref") }),
-			judge.Malformed},
+		"an allocation without podref (B4)": {entry(func(e map[string]any) { delete(e, "podref") }), judge.Malformed},
 		// No report can name its sandbox, so that none has it proves nothing.
-		"an allocation without id": {entry(func(e map[string]any) { delete(e, "id") }), judge.Malformed},
-		"a field that is not known": {entry(func(e map[string]any) { e["ipamclaimref"] = "claim" }),
-			judge.UnknownField},
+		"an allocation without id":  {entry(func(e map[string]any) { delete(e, "id") }), judge.Malformed},
+		"a field that is not known": {entry(func(e map[string]any) { e["ipamclaimref"] = "claim" }), judge.UnknownField},
 		"a field that is not known, without a value": {entry(func(e map[string]any) { e["until"] = nil }),
 			judge.UnknownField},
 		"an IPAMClaim without a value": {entry(func(e map[string]any) { e["ipamclaimref"] = nil }), judge.Malformed},
@@ -288,16 +283,53 @@ func TestWhatCannotBeReadIsHeld(t *testing.T) {
 // expectVerdict is Expect where the rules define the verdict only, and not the state of the sandbox.
 func expectVerdict(t *testing.T, want decision, parts ...Part) {
 	t.Helper()
-	it := AllocationOf(t, Judged(Observe(parts...), facts.Policy{}), "10.0.0.5")
+	it := usualIn(t, parts...)
 	if got := (decision{it.Verdict, it.Reason, it.Proven}); got != want {
 		t.Error(Wrong(it, want))
+	}
+}
+
+// rulingCase and decisionCase are what is observed beside something that all cases of a test share.
+type rulingCase struct {
+	says  string
+	want  Ruling
+	parts []Part
+}
+
+type decisionCase struct {
+	says  string
+	want  decision
+	parts []Part
+}
+
+func expectRulings(t *testing.T, base Part, cases []rulingCase) {
+	t.Helper()
+	for _, c := range cases {
+		t.Run(c.says, func(t *testing.T) { Expect(t, c.want, append([]Part{base}, c.parts...)...) })
+	}
+}
+
+func expectVerdicts(t *testing.T, base Part, cases []decisionCase) {
+	t.Helper()
+	for _, c := range cases {
+		t.Run(c.says, func(t *testing.T) { expectVerdict(t, c.want, append([]Part{base}, c.parts...)...) })
+	}
+}
+
+// expectReservations judges the reservation 10.0.0.5.
+func expectReservations(t *testing.T, base Part, cases []decisionCase) {
+	t.Helper()
+	for _, c := range cases {
+		t.Run(c.says, func(t *testing.T) {
+			expectReservation(t, "10.0.0.5", c.want, append([]Part{base}, c.parts...)...)
+		})
 	}
 }
 
 // expectKept wants the usual allocation in use or held, whatever the reason.
 func expectKept(t *testing.T, parts ...Part) {
 	t.Helper()
-	if it := AllocationOf(t, Judged(Observe(parts...), facts.Policy{}), "10.0.0.5"); it.Verdict == judge.Stale {
+	if it := usualIn(t, parts...); it.Verdict == judge.Stale {
 		t.Error(Wrong(it, "in use or held"))
 	}
 }
@@ -312,5 +344,13 @@ func afterPassesOver(ago time.Duration, parts ...Part) Part {
 			known = known.After(Judged(before, facts.Policy{}).Judgement)
 		}
 		o.Past = known
+	}
+}
+
+// check ends the test with an error.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

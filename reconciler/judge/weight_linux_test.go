@@ -44,9 +44,7 @@ func processorTime(t testing.TB, prepare func() func()) time.Duration {
 func threadTime(t testing.TB) time.Duration {
 	t.Helper()
 	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now); err != nil {
-		t.Fatal(err)
-	}
+	check(t, unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now))
 	return time.Duration(now.Nano())
 }
 
@@ -74,8 +72,7 @@ func lying(n int, sandbox func(i int, b *v1alpha1.Sandbox), parts ...Part) *Obse
 		}
 	}
 	return Observe(append([]Part{Node("worker-1"), Node(liar), FreshReport("worker-1"), FreshReport(liar, report),
-		Pool("10.0.0.0-16", "10.0.0.0/16", entries...),
-		NAD("wb", WhereaboutsConfig("10.0.0.0/16", ""))}, parts...)...)
+		Pool("10.0.0.0-16", "10.0.0.0/16", entries...), NAD("wb", WhereaboutsConfig("10.0.0.0/16", ""))}, parts...)...)
 }
 
 func addressAt(i int) string { return fmt.Sprintf("10.0.%d.%d", i>>8&255, i&255) }
@@ -153,8 +150,7 @@ func hostiles() []hostile {
 			})
 		}},
 		{"pods and their sandboxes that carry one address", func(n int) *Observed {
-			return lying(n, func(i int, b *v1alpha1.Sandbox) { b.Name = fmt.Sprint("same-", i); at(b, "10.0.0.5") },
-				sharers(n))
+			return lying(n, func(i int, b *v1alpha1.Sandbox) { b.Name = fmt.Sprint("same-", i); at(b, "10.0.0.5") }, sharers(n))
 		}},
 		{"pods that carry the same addresses", func(n int) *Observed {
 			return lying(n, func(i int, b *v1alpha1.Sandbox) { at(b, addressAt(i)) }, carriers(n/10))

@@ -3,6 +3,7 @@ package kube_test
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -32,6 +33,13 @@ func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp := w.Result()
 	resp.Request = r
 	return resp, nil
+}
+
+// clusterInBubble has the default timeouts.
+func (f *fakeAPI) clusterInBubble(t *testing.T, log io.Writer) *kube.Cluster {
+	t.Helper()
+	return clusterInBubble(t, rest.Config{QPS: -1, Transport: inProcess{f}},
+		kube.Settings{Log: slog.New(slog.NewTextHandler(log, nil))})
 }
 
 // refuses answers as API priority and fairness does.
@@ -67,15 +75,10 @@ func TestList_FailsAgainAndAgain(t *testing.T) {
 			f.answers[c.path] = c.answer
 			synctest.Test(t, func(t *testing.T) {
 				var log bytes.Buffer
-				cluster, err := kube.New(&rest.Config{Host: "http://api", QPS: -1, Transport: inProcess{f}}, kube.Settings{
-					Namespace: "kube-system", Log: slog.New(slog.NewTextHandler(&log, nil)),
-					Jitter: func(d time.Duration) time.Duration { return d },
-				})
-				check(t, err)
-				began := time.Now()
+				cluster, began := f.clusterInBubble(t, &log), time.Now()
 				for time.Since(began) < 5*time.Minute {
 					start := time.Now()
-					if _, err = cluster.List(t.Context()); err == nil || !strings.Contains(err.Error(), c.says) {
+					if _, err := cluster.List(t.Context()); err == nil || !strings.Contains(err.Error(), c.says) {
 						t.Fatalf("the error is %v", err)
 					}
 					if took := time.Since(start); took > 61*time.Second {
@@ -96,7 +99,7 @@ func TestList_FailsAgainAndAgain(t *testing.T) {
 					t.Errorf("logged %d times in %s", len(lines), time.Since(began))
 				}
 				f.nowAnswers(list(""), c.path)
-				_, err = cluster.List(t.Context())
+				_, err := cluster.List(t.Context())
 				check(t, err)
 			})
 		})
@@ -115,11 +118,7 @@ func TestList_RefusedForAMoment(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		cluster, err := kube.New(&rest.Config{Host: "http://api", QPS: -1, Transport: inProcess{f}}, kube.Settings{
-			Namespace: "kube-system", Log: slog.New(slog.NewTextHandler(&log, nil)),
-			Jitter: func(d time.Duration) time.Duration { return d },
-		})
-		check(t, err)
+		cluster := f.clusterInBubble(t, &log)
 		for range 100 {
 			_, err := cluster.List(t.Context())
 			check(t, err)

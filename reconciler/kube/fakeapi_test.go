@@ -70,9 +70,8 @@ func newFakeAPI(t *testing.T) *fakeAPI {
 		return cmp.Or(f.date, time.Now())
 	}
 	f.answers["/apis"] = object(map[string]any{"kind": "APIGroupList", "apiVersion": "v1",
-		"groups": []any{map[string]any{"name": "apps",
-			"versions":         []any{map[string]any{"groupVersion": "apps/v1", "version": "v1"}},
-			"preferredVersion": map[string]any{"groupVersion": "apps/v1", "version": "v1"}}}})
+		"groups": []any{map[string]any{"name": "apps", "versions": []any{map[string]any{"groupVersion": "apps/v1",
+			"version": "v1"}}, "preferredVersion": map[string]any{"groupVersion": "apps/v1", "version": "v1"}}}})
 	f.answers["/apis/whereabouts.cni.cncf.io/v1alpha1"] = serves("whereabouts.cni.cncf.io/v1alpha1", "ippools",
 		"overlappingrangeipreservations")
 	f.answers["/apis/k8s.cni.cncf.io/v1"] = serves("k8s.cni.cncf.io/v1", "network-attachment-definitions")
@@ -205,8 +204,7 @@ func list(more string, items ...map[string]any) answer {
 
 func pod(name string) map[string]any {
 	return map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"namespace": "default",
-		"name": name, "uid": "uid-" + name},
-		"status": map[string]any{"phase": "Running"}}
+		"name": name, "uid": "uid-" + name}, "status": map[string]any{"phase": "Running"}}
 }
 
 func pool(version string) map[string]any {
@@ -214,6 +212,11 @@ func pool(version string) map[string]any {
 		"metadata": map[string]any{"namespace": "kube-system", "name": "10.0.0.0-24", "resourceVersion": version},
 		"spec": map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{
 			"5": map[string]any{"id": "box-1", "podref": "default/web-0", "ifname": "net1"}}}}
+}
+
+// entryOf is the only entry of such a pool.
+func entryOf(pool map[string]any) map[string]any {
+	return pool["spec"].(map[string]any)["allocations"].(map[string]any)["5"].(map[string]any)
 }
 
 // fails answers with a Status as the API server does.
@@ -239,8 +242,7 @@ func status(a fakeapi.Answer) answer {
 // denies answers as an admission policy does: unlike for a failed test of a patch, it names the object.
 func denies(why string) answer {
 	a := fakeapi.OK(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-		Status: metav1.StatusFailure,
-		Reason: metav1.StatusReasonInvalid, Code: http.StatusUnprocessableEntity, Message: why,
+		Status: metav1.StatusFailure, Reason: metav1.StatusReasonInvalid, Code: http.StatusUnprocessableEntity, Message: why,
 		Details: &metav1.StatusDetails{Name: "10.0.0.0-24", Kind: "ippools"}})
 	a.Status = http.StatusUnprocessableEntity
 	return status(a)

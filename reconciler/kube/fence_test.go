@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -18,8 +16,6 @@ import (
 )
 
 const shared = "kube-system/whereabouts"
-
-const ranBackwards = "it ran backwards"
 
 var theShared = map[string][]string{"kube-system": {"whereabouts"}}
 
@@ -42,8 +38,7 @@ func stands(t *testing.T, f *kube.Fence) {
 }
 
 func TestFence_FollowerOnlyReads(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newLeaseAPI()
+	onLeases(t, func(t *testing.T, a *leaseAPI) {
 		leader, other := a.cluster(t, "leader").Fence(), a.cluster(t, "other").Fence()
 		leader.Lead()
 		raise(t, other, theShared)
@@ -54,8 +49,7 @@ func TestFence_FollowerOnlyReads(t *testing.T) {
 		equal(t, "writes of the other", a.written("other")-theirs, 0)
 		equal(t, "writes of the leader are about four a second", a.written("leader")-before > 36, true)
 		for name, f := range map[string]*kube.Fence{"leader": leader, "other": other} {
-			standing := !f.Since().IsZero()
-			equal(t, name+": it stands", standing, true)
+			equal(t, name+": it stands", !f.Since().IsZero(), true)
 		}
 
 		// The leader ends, or dies, which is the same here.
@@ -77,13 +71,10 @@ func TestFence_AgeAfterTakeover(t *testing.T) {
 	for name, late := range map[string]time.Duration{"by a clock that is right": 0,
 		"by clocks that are an hour apart": time.Hour} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				a := newLeaseAPI()
+			onLeases(t, func(t *testing.T, a *leaseAPI) {
 				first, second := a.cluster(t, "first").Fence(), a.cluster(t, "second").Fence()
 				raise(t, first, theShared)
-				a.Lock()
-				a.late = late
-				a.Unlock()
+				a.set(func() { a.late = late })
 				time.Sleep(50 * time.Second)
 				raise(t, second, theShared)
 				first.Leave()
@@ -100,8 +91,7 @@ func TestFence_AgeAfterTakeover(t *testing.T) {
 
 // The backup may have a Lease of a fence.
 func TestFence_Abandoned(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newLeaseAPI()
+	onLeases(t, func(t *testing.T, a *leaseAPI) {
 		a.has(shared, kube.FenceHolder, time.Hour, func(l *coordinationv1.Lease) {
 			l.Spec.AcquireTime = ptr.To(metav1.NewMicroTime(l.Spec.RenewTime.Add(-80 * time.Second)))
 		})
@@ -114,8 +104,7 @@ func TestFence_Abandoned(t *testing.T) {
 }
 
 func TestFence_WaitsForHolders(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newLeaseAPI()
+	onLeases(t, func(t *testing.T, a *leaseAPI) {
 		a.has(shared, "default/web-0", 0)
 		f := a.cluster(t, "us").Fence()
 		f.Lead()
@@ -155,8 +144,7 @@ func TestFence_LeaderLowers(t *testing.T) {
 }
 
 func theLeaderLowers(t *testing.T, then func(a *leaseAPI), holder string) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newLeaseAPI()
+	onLeases(t, func(t *testing.T, a *leaseAPI) {
 		leader, other := a.cluster(t, "leader").Fence(), a.cluster(t, "other").Fence()
 		leader.Lead()
 		raise(t, other, theShared)
@@ -174,8 +162,7 @@ func theLeaderLowers(t *testing.T, then func(a *leaseAPI), holder string) {
 }
 
 func TestFence_LeaderTakesLeaseAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newLeaseAPI()
+	onLeases(t, func(t *testing.T, a *leaseAPI) {
 		leader, other := a.cluster(t, "leader").Fence(), a.cluster(t, "other").Fence()
 		leader.Lead()
 		raise(t, leader, theShared)
@@ -191,16 +178,15 @@ func TestFence_LeaderTakesLeaseAgain(t *testing.T) {
 }
 
 func TestFence_Hold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newLeaseAPI()
+	onLeases(t, func(t *testing.T, a *leaseAPI) {
 		c := a.cluster(t, "us")
 		f := c.Fence()
 		f.Lead()
 		raise(t, f, theShared)
 		time.Sleep(time.Second)
 		began := time.Now()
-		check(t, c.Hold(t.Context(), "kube-system", []string{"red-10.1.0.0-24", "whereabouts"}, func(ctx context.Context,
-			s apply.Session) error {
+		check(t, c.Hold(t.Context(), "kube-system", []string{"red-10.1.0.0-24", "whereabouts"}, func(
+			ctx context.Context, s apply.Session) error {
 			equal(t, "it began at once", time.Since(began), time.Duration(0))
 			equal(t, "the Leases", s.Leases(), []string{"whereabouts"})
 			equal(t, "it is bounded", s.Until().IsZero(), true)
@@ -210,21 +196,16 @@ func TestFence_Hold(t *testing.T) {
 					t.Fatalf("nothing may be written after %s", time.Since(began))
 				}
 			}
-			a.Lock()
-			a.fails = func(string, *http.Request) int { return -1 }
-			a.Unlock()
+			a.set(func() { a.fails = func(string, *http.Request) int { return -1 } })
 			time.Sleep(time.Second)
 			equal(t, "writes may go out while nothing is renewed", s.IsOpen(), false)
-			a.Lock()
-			a.fails = nil
-			a.Unlock()
+			a.set(func() { a.fails = nil })
 			time.Sleep(time.Second)
 			equal(t, "writes may go out again", s.IsOpen(), true)
 			return nil
 		}))
 		began = time.Now()
-		check(t, c.Hold(t.Context(), "kube-system", []string{"whereabouts"},
-			func(context.Context, apply.Session) error { return nil }))
+		check(t, holdShared(t, c, nothing))
 		equal(t, "the next hold waits for", time.Since(began), time.Duration(0))
 		check(t, c.Hold(t.Context(), "other", []string{"whereabouts"}, func(_ context.Context, s apply.Session) error {
 			equal(t, "a hold of what is not under the fence is bounded", s.Until().IsZero(), false)
@@ -235,8 +216,7 @@ func TestFence_Hold(t *testing.T) {
 			time.Sleep(3 * time.Second)
 			f.Lower(context.Background())
 		}()
-		err := c.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(
-			ctx context.Context, s apply.Session) error {
+		err := holdShared(t, c, func(ctx context.Context, s apply.Session) error {
 			<-ctx.Done()
 			equal(t, "writes may go out when the fence is over", s.IsOpen(), false)
 			return ctx.Err()
@@ -244,8 +224,7 @@ func TestFence_Hold(t *testing.T) {
 		equal(t, "the error", errors.Is(err, apply.ErrHoldSpent), true)
 		time.Sleep(time.Second)
 		began = time.Now()
-		check(t, c.Hold(t.Context(), "kube-system", []string{"whereabouts"},
-			func(context.Context, apply.Session) error { return nil }))
+		check(t, holdShared(t, c, nothing))
 		if off := time.Since(began); off < 10*time.Second || off > 31*time.Second { // for as long as it was on
 			t.Errorf("the Leases were yielded for %s after the fence", off)
 		}
@@ -289,14 +268,8 @@ func TestFence_HoldUnderThatOfAPeer(t *testing.T) {
 }
 
 func TestFence_ForbiddenNamespace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newLeaseAPI()
-		a.fails = func(_ string, r *http.Request) int {
-			if strings.Contains(r.URL.Path, "/namespaces/closed/") {
-				return http.StatusForbidden
-			}
-			return 0
-		}
+	onLeases(t, func(t *testing.T, a *leaseAPI) {
+		a.forbid("/namespaces/closed/")
 		f := a.cluster(t, "us").Fence()
 		raise(t, f, map[string][]string{"kube-system": {"whereabouts"}, "closed": {"whereabouts"}})
 		equal(t, "missing", f.State().Missing, []string{"closed/whereabouts"})
@@ -304,16 +277,14 @@ func TestFence_ForbiddenNamespace(t *testing.T) {
 		alone := a.cluster(t, "us").Fence()
 		alone.Raise(map[string][]string{"closed": {"whereabouts"}})
 		time.Sleep(5 * time.Second)
-		standing := !alone.Since().IsZero()
-		equal(t, "it stands on nothing", standing, false)
+		equal(t, "it stands on nothing", !alone.Since().IsZero(), false)
 		alone.Lower(t.Context())
 	})
 }
 
 // A report from before a moment without the fence proves nothing.
 func TestFence_Interrupted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newLeaseAPI()
+	onLeases(t, func(t *testing.T, a *leaseAPI) {
 		f := a.cluster(t, "us").Fence()
 		f.Lead()
 		raise(t, f, theShared)
@@ -321,8 +292,7 @@ func TestFence_Interrupted(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		a.has(shared, "default/web-0", 0, func(l *coordinationv1.Lease) { l.Spec.LeaseTransitions = ptr.To(int32(9)) })
 		time.Sleep(500 * time.Millisecond)
-		standing := !f.Since().IsZero()
-		equal(t, "it stands", standing, false)
+		equal(t, "it stands", !f.Since().IsZero(), false)
 		a.has(shared, "", 0, func(l *coordinationv1.Lease) { l.Spec.LeaseTransitions = ptr.To(int32(9)) })
 		time.Sleep(time.Second)
 		since := f.Since()
@@ -342,22 +312,19 @@ func TestFence_Interrupted(t *testing.T) {
 
 // The process that raised it may hang.
 func TestFence_EndsAfter90Seconds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newLeaseAPI()
+	onLeases(t, func(t *testing.T, a *leaseAPI) {
 		first, second := a.cluster(t, "first").Fence(), a.cluster(t, "second").Fence()
 		raise(t, first, theShared)
 		time.Sleep(60 * time.Second)
 		raise(t, second, theShared)
 		time.Sleep(28 * time.Second)
-		standing := !second.Since().IsZero()
-		equal(t, "it stands after 88 s", standing, true)
+		equal(t, "it stands after 88 s", !second.Since().IsZero(), true)
 		time.Sleep(4 * time.Second)
 		a.Lock()
 		last := a.lease(shared).Spec.RenewTime.Time
 		a.Unlock()
 		equal(t, "renewed after 92 s", time.Since(last) > time.Second, true)
-		standing = !second.Since().IsZero()
-		equal(t, "it stands", standing, false)
+		equal(t, "it stands", !second.Since().IsZero(), false)
 		first.Lower(t.Context())
 		second.Lower(t.Context())
 	})
@@ -366,15 +333,13 @@ func TestFence_EndsAfter90Seconds(t *testing.T) {
 // recover --yes lowers the fence at its end. When the fence is 90 s old, the remaining repairs are written as without
 // one.
 func TestFence_OldFenceAllowsHolds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newLeaseAPI()
+	onLeases(t, func(t *testing.T, a *leaseAPI) {
 		c := a.cluster(t, "recover")
 		f := c.Fence()
 		f.Lead()
 		raise(t, f, theShared)
 		time.Sleep(100 * time.Second)
-		err := c.Hold(t.Context(), "kube-system", []string{"whereabouts"},
-			func(context.Context, apply.Session) error { return nil })
+		err := holdShared(t, c, nothing)
 		if err != nil {
 			t.Errorf("the Lease has been free for ten seconds (holder %q), and: %v", a.holder(shared), err)
 		}
@@ -384,20 +349,12 @@ func TestFence_OldFenceAllowsHolds(t *testing.T) {
 
 // An API server that has just started answers 403 while its caches of roles are incomplete.
 func TestFence_ForbiddenForAWhile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newLeaseAPI()
-		a.fails = func(_ string, r *http.Request) int {
-			if strings.Contains(r.URL.Path, "/namespaces/late/") {
-				return http.StatusForbidden
-			}
-			return 0
-		}
+	onLeases(t, func(t *testing.T, a *leaseAPI) {
+		a.forbid("/namespaces/late/")
 		f := a.cluster(t, "us").Fence()
 		raise(t, f, map[string][]string{"kube-system": {"whereabouts"}, "late": {"whereabouts"}})
 		time.Sleep(20 * time.Second)
-		a.Lock()
-		a.fails = nil
-		a.Unlock()
+		a.set(func() { a.fails = nil })
 		allowed := time.Now()
 		time.Sleep(2 * time.Second)
 		since := f.Since()

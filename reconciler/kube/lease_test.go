@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,9 +14,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
-
-const sharedLease = "kube-system/whereabouts"
 
 // hold holds Leases, and returns how long it waited for them; -1 if work did not run.
 func (a *leaseAPI) hold(t *testing.T, ctx context.Context, work apply.Work,
@@ -25,26 +23,34 @@ func (a *leaseAPI) hold(t *testing.T, ctx context.Context, work apply.Work,
 	t.Helper()
 	asked := time.Now()
 	waited = -1
-	err = a.cluster(t, "us").Hold(ctx, "kube-system", append([]string{"whereabouts"}, names...), func(ctx context.Context,
-		s apply.Session) error {
+	names = append([]string{"whereabouts"}, names...)
+	err = a.cluster(t, "us").Hold(ctx, "kube-system", names, func(ctx context.Context, s apply.Session) error {
 		waited = time.Since(asked)
 		return work(ctx, s)
 	})
 	return waited, err
 }
 
+// holdShared holds the shared Lease.
+func holdShared(t *testing.T, c *kube.Cluster, work apply.Work) error {
+	t.Helper()
+	return c.Hold(t.Context(), "kube-system", []string{"whereabouts"}, work)
+}
+
 func nothing(context.Context, apply.Session) error { return nil }
+
+func unexpected(context.Context, apply.Session) error { return errors.New("it is held") }
 
 // answering makes writes fail from now on.
 func (a *leaseAPI) answering(code int) {
-	a.Lock()
-	defer a.Unlock()
-	a.fails = func(_ string, r *http.Request) int { // the caller holds the lock
-		if r.Method == http.MethodPut {
-			return code
+	a.set(func() {
+		a.fails = func(_ string, r *http.Request) int { // the caller holds the lock
+			if r.Method == http.MethodPut {
+				return code
+			}
+			return 0
 		}
-		return 0
-	}
+	})
 }
 
 func (a *leaseAPI) written(replica string) int {
@@ -62,18 +68,17 @@ func between(t *testing.T, what string, got, least, most time.Duration) {
 }
 
 func TestHold_RenewedAndCleared(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newLeaseAPI()
+	onLeases(t, func(t *testing.T, a *leaseAPI) {
 		_, err := a.hold(t, t.Context(), func(ctx context.Context, s apply.Session) error {
 			for began := time.Now(); time.Since(began) < 3*time.Second; time.Sleep(50 * time.Millisecond) {
-				if !s.IsOpen() || a.holder(sharedLease) != "us" {
-					t.Fatalf("after %s: held by %q, may write: %v", time.Since(began), a.holder(sharedLease), s.IsOpen())
+				if !s.IsOpen() || a.holder(shared) != "us" {
+					t.Fatalf("after %s: held by %q, may write: %v", time.Since(began), a.holder(shared), s.IsOpen())
 				}
 			}
 			return ctx.Err()
 		})
 		check(t, err)
-		equal(t, "the holder afterwards", a.holder(sharedLease), "")
+		equal(t, "the holder afterwards", a.holder(shared), "")
 	})
 }
 
@@ -90,12 +95,11 @@ func TestHold_Ends(t *testing.T) {
 			5100 * time.Millisecond, ""},
 		"since renewals fail": {func(a *leaseAPI) { a.answering(http.StatusInternalServerError) },
 			600 * time.Millisecond, 700 * time.Millisecond, 0, 2 * time.Second, "us"},
-		"since somebody else took it": {func(a *leaseAPI) { a.has(sharedLease, "default/web-0", 0) }, 0,
+		"since somebody else took it": {func(a *leaseAPI) { a.has(shared, "default/web-0", 0) }, 0,
 			300 * time.Millisecond, 0, 300 * time.Millisecond, "default/web-0"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				a := newLeaseAPI()
+			onLeases(t, func(t *testing.T, a *leaseAPI) {
 				began, last, ended := time.Now(), time.Duration(0), time.Duration(0)
 				_, err := a.hold(t, t.Context(), func(ctx context.Context, s apply.Session) error {
 					c.event(a)
@@ -116,7 +120,7 @@ func TestHold_Ends(t *testing.T) {
 				equal(t, "it is ErrHoldSpent", errors.Is(err, apply.ErrHoldSpent), true)
 				between(t, "the last write begins", last, c.lastLeast, c.lastMost)
 				between(t, "it ends", ended, c.endedLeast, c.endedMax)
-				equal(t, "the holder afterwards", a.holder(sharedLease), c.holder)
+				equal(t, "the holder afterwards", a.holder(shared), c.holder)
 			})
 		})
 	}
@@ -124,8 +128,7 @@ func TestHold_Ends(t *testing.T) {
 
 // The time of a hold includes taking the Leases.
 func TestHold_StartsBeforeTheRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newLeaseAPI()
+	onLeases(t, func(t *testing.T, a *leaseAPI) {
 		a.fails = func(string, *http.Request) int { time.Sleep(300 * time.Millisecond); return 0 }
 		asked := time.Now()
 		_, err := a.hold(t, t.Context(), func(ctx context.Context, s apply.Session) error {
@@ -140,14 +143,13 @@ func TestHold_StartsBeforeTheRequest(t *testing.T) {
 
 // Work that awaits an answer at the end of the hold does not keep others waiting.
 func TestHold_ClearedWhileWorkContinues(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newLeaseAPI()
+	onLeases(t, func(t *testing.T, a *leaseAPI) {
 		ctx, cancel := context.WithCancel(t.Context())
 		_, _ = a.hold(t, ctx, func(context.Context, apply.Session) error {
-			equal(t, "the holder", a.holder(sharedLease), "us")
+			equal(t, "the holder", a.holder(shared), "us")
 			cancel() // the run is being stopped
 			time.Sleep(100 * time.Millisecond)
-			equal(t, "the holder when the run is stopped", a.holder(sharedLease), "")
+			equal(t, "the holder when the run is stopped", a.holder(shared), "")
 			return nil
 		})
 	})
@@ -155,18 +157,17 @@ func TestHold_ClearedWhileWorkContinues(t *testing.T) {
 
 // While others hold the shared Lease, those of the pools are not touched. The busy Lease of a pool is omitted.
 func TestHold_PoolsOwnLeases(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newLeaseAPI()
+	onLeases(t, func(t *testing.T, a *leaseAPI) {
 		a.has("kube-system/busy", "default/web-0", 0)
-		a.has(sharedLease, "default/web-0", 0)
+		a.has(shared, "default/web-0", 0)
 		go func() { // it is renewed, and then cleared
 			for range 8 {
 				time.Sleep(time.Second)
 				equal(t, "writes while the shared Lease is busy", a.written("us"), 0)
-				a.has(sharedLease, "default/web-0", 0)
+				a.has(shared, "default/web-0", 0)
 				a.has("kube-system/busy", "default/web-0", 0)
 			}
-			a.has(sharedLease, "", 0)
+			a.has(shared, "", 0)
 		}()
 		_, err := a.hold(t, t.Context(), func(_ context.Context, s apply.Session) error {
 			equal(t, "the Leases held", s.Leases(), []string{"whereabouts", "free"})
@@ -181,11 +182,10 @@ func TestHold_PoolsOwnLeases(t *testing.T) {
 // The times in a Lease do not count: they are by its holder's clock.
 func TestHold_ExpiredLease(t *testing.T) {
 	for renewals, want := range map[int]time.Duration{1: 1500 * time.Millisecond, 10: 10500 * time.Millisecond} {
-		synctest.Test(t, func(t *testing.T) {
-			a := newLeaseAPI()
+		onLeases(t, func(t *testing.T, a *leaseAPI) {
 			go func() {
 				for range renewals {
-					a.has(sharedLease, "default/web-0", time.Hour)
+					a.has(shared, "default/web-0", time.Hour)
 					time.Sleep(time.Second)
 				}
 			}()
@@ -203,9 +203,8 @@ func TestHold_DurationOfTheLease(t *testing.T) {
 		-1: 1500 * time.Millisecond, 0: 1500 * time.Millisecond, 15: 15 * time.Second, 119: 119 * time.Second,
 		math.MaxInt32: 2 * time.Minute,
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			a := newLeaseAPI()
-			a.has(sharedLease, "default/web-0", 0, func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = &seconds })
+		onLeases(t, func(t *testing.T, a *leaseAPI) {
+			a.has(shared, "default/web-0", 0, func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = &seconds })
 			cluster, began := a.cluster(t, "us"), time.Now()
 			err := apply.ErrLeaseBusy
 			for tries := 0; errors.Is(err, apply.ErrLeaseBusy) && tries < 10; tries++ { // each gives up after 45 s
@@ -213,7 +212,7 @@ func TestHold_DurationOfTheLease(t *testing.T) {
 					between(t, "taken after", time.Since(began), want, want+500*time.Millisecond)
 					return nil
 				}
-				err = cluster.Hold(t.Context(), "kube-system", []string{"whereabouts"}, work)
+				err = holdShared(t, cluster, work)
 			}
 			check(t, err)
 		})
@@ -234,24 +233,20 @@ func TestHold_LeaseThatCannotBeTaken(t *testing.T) {
 		"forbidden":         {403, false, apply.ErrLeaseForbidden, 0, 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				a := newLeaseAPI()
-				a.has(sharedLease, "", time.Hour)
+			onLeases(t, func(t *testing.T, a *leaseAPI) {
+				a.has(shared, "", time.Hour)
 				a.answering(c.code)
 				ctx, cancel := context.WithCancel(t.Context())
 				var adds sync.WaitGroup
 				adds.Go(func() { // they renew it in turn
 					for ; c.held && ctx.Err() == nil; time.Sleep(500 * time.Millisecond) {
-						a.has(sharedLease, "an ADD", 0)
+						a.has(shared, "an ADD", 0)
 					}
 				})
 				synctest.Wait()
 				cluster, denied, began := a.cluster(t, "us"), 0, time.Now()
 				cluster.OnDenied = func() { denied++ }
-				err := cluster.Hold(t.Context(), "kube-system", []string{"whereabouts"},
-					func(context.Context, apply.Session) error {
-						return errors.New("it is held")
-					})
+				err := holdShared(t, cluster, unexpected)
 				cancel()
 				took := time.Since(began)
 				adds.Wait()
@@ -265,30 +260,22 @@ func TestHold_LeaseThatCannotBeTaken(t *testing.T) {
 
 // Work that needs the Lease of that pool would fail in each pass.
 func TestHold_ForbiddenLeaseOfAPool(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newLeaseAPI()
-		a.fails = func(_ string, r *http.Request) int {
-			if strings.HasSuffix(r.URL.Path, "/forbidden") {
-				return http.StatusForbidden
-			}
-			return 0
-		}
-		err := a.cluster(t, "us").Hold(t.Context(), "kube-system", []string{"whereabouts", "free", "forbidden"},
-			func(context.Context, apply.Session) error { return errors.New("it is held") })
+	onLeases(t, func(t *testing.T, a *leaseAPI) {
+		a.forbid("/forbidden")
+		err := a.cluster(t, "us").Hold(t.Context(), "kube-system", []string{"whereabouts", "free", "forbidden"}, unexpected)
 		equal(t, "forbidden", errors.Is(err, apply.ErrLeaseForbidden), true)
 		equal(t, "writes: two Leases are taken and cleared", a.writes["us"], 4)
-		equal(t, "holders", a.holder(sharedLease)+a.holder("kube-system/free"), "")
+		equal(t, "holders", a.holder(shared)+a.holder("kube-system/free"), "")
 	})
 }
 
 // Two ADDs hold the Lease one after the other, and then a DEL dies with it.
 func TestHold_ObservesForeignHolds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newLeaseAPI()
+	onLeases(t, func(t *testing.T, a *leaseAPI) {
 		go func() {
 			for holder, renewals := range [...]int{3, 1, 2} {
 				for range renewals {
-					a.has(sharedLease, fmt.Sprint("default/web-", holder), 0)
+					a.has(shared, fmt.Sprint("default/web-", holder), 0)
 					time.Sleep(time.Second)
 				}
 			}
@@ -297,14 +284,14 @@ func TestHold_ObservesForeignHolds(t *testing.T) {
 		var observed []time.Duration
 		c := a.cluster(t, "us")
 		c.OnForeignHold = func(d time.Duration) { observed = append(observed, d) }
-		check(t, c.Hold(t.Context(), "kube-system", []string{"whereabouts"}, nothing))
+		check(t, holdShared(t, c, nothing))
 		if len(observed) != 3 {
 			t.Fatalf("observed %v", observed)
 		}
 		for i, want := range []time.Duration{3 * time.Second, time.Second, 2500 * time.Millisecond} {
 			between(t, "a hold", observed[i], want-300*time.Millisecond, want+300*time.Millisecond)
 		}
-		check(t, c.Hold(t.Context(), "kube-system", []string{"whereabouts"}, nothing))
+		check(t, holdShared(t, c, nothing))
 		equal(t, "observed holds without another process", len(observed), 3)
 	})
 }
@@ -325,34 +312,28 @@ func TestHold_YieldsAfterwards(t *testing.T) {
 		{3000 * ms, 0, 3000 * ms, true, 2000 * ms},
 	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				a := newLeaseAPI()
+			onLeases(t, func(t *testing.T, a *leaseAPI) {
 				cluster := a.cluster(t, "us")
 				var ended, again time.Time
 				hold := func(work func(), want time.Duration) {
-					check(t, cluster.Hold(t.Context(), "kube-system", []string{"whereabouts"},
-						func(_ context.Context, s apply.Session) error {
-							equal(t, "new work begins for", time.Until(s.Until()), want)
-							work()
-							return nil
-						}))
+					check(t, holdShared(t, cluster, func(_ context.Context, s apply.Session) error {
+						equal(t, "new work begins for", time.Until(s.Until()), want)
+						work()
+						return nil
+					}))
 				}
 				hold(func() {
 					time.Sleep(c.held)
-					a.Lock()
-					a.lost = func() bool { return c.isLost }
-					a.Unlock()
+					a.set(func() { a.lost = func() bool { return c.isLost } })
 					ended = time.Now()
 				}, 2*time.Second)
 				go func() {
 					if time.Sleep(c.add); c.add > 0 {
-						a.has(sharedLease, "default/web-0", 0)
-						a.has(sharedLease, "", 0)
+						a.has(shared, "default/web-0", 0)
+						a.has(shared, "", 0)
 					}
 				}()
-				a.Lock()
-				a.lost = nil
-				a.Unlock()
+				a.set(func() { a.lost = nil })
 				hold(func() { again = time.Now() }, c.work)
 				between(t, "retaken after", again.Sub(ended), c.want, c.want+250*ms)
 			})
@@ -377,8 +358,7 @@ func TestHold_LateRetry(t *testing.T) {
 			return 0
 		}
 		c := a.cluster(t, "us")
-		err := c.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(
-			ctx context.Context, s apply.Session) error {
+		err := holdShared(t, c, func(ctx context.Context, s apply.Session) error {
 			return s.DeleteReservation(ctx, readReservation())
 		})
 		if err == nil || sent != 1 {

@@ -6,7 +6,9 @@ import (
 	"log/slog"
 	"net/http"
 	"path"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -30,6 +32,28 @@ type leaseAPI struct {
 
 func newLeaseAPI() *leaseAPI {
 	return &leaseAPI{Server: fakeapi.NewServer(), writes: map[string]int{}}
+}
+
+// onLeases runs a test on such a server.
+func onLeases(t *testing.T, f func(t *testing.T, a *leaseAPI)) {
+	synctest.Test(t, func(t *testing.T) { f(t, newLeaseAPI()) })
+}
+
+// set changes the server while requests may be in progress.
+func (a *leaseAPI) set(change func()) {
+	a.Lock()
+	defer a.Unlock()
+	change()
+}
+
+// forbid refuses requests whose path has this part.
+func (a *leaseAPI) forbid(part string) {
+	a.fails = func(_ string, r *http.Request) int {
+		if strings.Contains(r.URL.Path, part) {
+			return http.StatusForbidden
+		}
+		return 0
+	}
 }
 
 // client is the API for one replica.
@@ -121,10 +145,22 @@ func (a *leaseAPI) lease(name string) *coordinationv1.Lease {
 
 func (a *leaseAPI) cluster(t *testing.T, replica string) *kube.Cluster {
 	t.Helper()
-	c, err := kube.New(&rest.Config{Host: "http://api", QPS: -1, Transport: client{a, replica}}, kube.Settings{
-		Namespace: "kube-system", Identity: replica, Timeout: 5 * time.Second,
-		Log: slog.New(slog.DiscardHandler), Jitter: func(d time.Duration) time.Duration { return d },
-	})
+	return a.clusterWith(t, replica, rest.Config{QPS: -1})
+}
+
+// clusterWith returns a replica's cluster with this configuration of its client.
+func (a *leaseAPI) clusterWith(t *testing.T, replica string, config rest.Config) *kube.Cluster {
+	t.Helper()
+	config.Transport = client{a, replica}
+	return clusterInBubble(t, config, kube.Settings{Identity: replica, Timeout: 5 * time.Second,
+		Log: slog.New(slog.DiscardHandler)})
+}
+
+// clusterInBubble does not spread its pauses.
+func clusterInBubble(t *testing.T, config rest.Config, s kube.Settings) *kube.Cluster {
+	t.Helper()
+	config.Host, s.Namespace, s.Jitter = "http://api", "kube-system", func(d time.Duration) time.Duration { return d }
+	c, err := kube.New(&config, s)
 	check(t, err)
 	return c
 }

@@ -25,8 +25,8 @@ const (
 
 func claimedPool() map[string]any {
 	p := pool("7")
-	p["spec"] = map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{"5": map[string]any{
-		"id": "box-1", "podref": "default/launcher-1", "ifname": "net1", "ipamclaimref": "default/vm.net1"}}}
+	e := entryOf(p)
+	e["podref"], e["ipamclaimref"] = "default/launcher-1", "default/vm.net1"
 	return p
 }
 
@@ -109,10 +109,9 @@ func TestIPAMClaims_NotReadWithoutNeed(t *testing.T) {
 }
 
 func TestGuests(t *testing.T) {
-	vmi := map[string]any{"kind": "VirtualMachineInstance",
-		"metadata": map[string]any{"namespace": "default", "name": "vm"},
-		"spec": map[string]any{"networks": []any{map[string]any{"name": "net",
-			"multus": map[string]any{"networkName": "wb"}}}},
+	vmi := map[string]any{"kind": "VirtualMachineInstance", "metadata": map[string]any{"namespace": "default",
+		"name": "vm"}, "spec": map[string]any{"networks": []any{map[string]any{"name": "net",
+		"multus": map[string]any{"networkName": "wb"}}}},
 		"status": map[string]any{"interfaces": []any{map[string]any{"name": "net", "ipAddress": "10.0.0.5"}}}}
 	for _, c := range []struct {
 		says    string

@@ -28,10 +28,9 @@ func TestRecreate_Answers(t *testing.T) {
 		want        error
 		isRecreated bool
 	}{
-		"it is deleted":             {nil, "", nil, "POST ", nil, true},
-		"its delete did not arrive": {ours, "", nil, "POST DELETE POST ", nil, true},
-		"its delete arrives meanwhile": {nil, all, []answer{exists, nil}, "POST DELETE POST ", nil,
-			true},
+		"it is deleted":                 {nil, "", nil, "POST ", nil, true},
+		"its delete did not arrive":     {ours, "", nil, "POST DELETE POST ", nil, true},
+		"its delete arrives meanwhile":  {nil, all, []answer{exists, nil}, "POST DELETE POST ", nil, true},
 		"an ADD has created it":         {another, "", nil, "POST DELETE ", nil, false},
 		"an ADD creates it in between":  {nil, all, []answer{exists}, "POST DELETE POST ", nil, false},
 		"it may not be created":         {nil, all, []answer{fails(403)}, "POST ", apply.ErrForbidden, false},

@@ -23,8 +23,7 @@ func byAccept(heads, whole answer) answer {
 
 func node(name, version, boot string) map[string]any {
 	return map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": name, "uid": "uid-" +
-		name, "resourceVersion": version},
-		"status": map[string]any{"nodeInfo": map[string]any{"bootID": boot}}}
+		name, "resourceVersion": version}, "status": map[string]any{"nodeInfo": map[string]any{"bootID": boot}}}
 }
 
 func report(name, version string, observed time.Time) map[string]any {
@@ -37,8 +36,7 @@ func poolCalled(name, version, podRef string) map[string]any {
 	p := pool(version)
 	p["metadata"] = map[string]any{"namespace": "kube-system", "name": name, "uid": "uid-" + name,
 		"resourceVersion": version}
-	p["spec"] = map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{"5": map[string]any{"id": "box-1",
-		"podref": podRef, "ifname": "net1"}}}
+	entryOf(p)["podref"] = podRef
 	return p
 }
 

@@ -17,10 +17,9 @@ import (
 
 // emptyPool is a pool without entries, by its name.
 func emptyPool(name string) map[string]any {
-	return map[string]any{"apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "IPPool",
-		"metadata": map[string]any{"namespace": "kube-system", "name": name, "uid": "uid-of-" + name,
-			"resourceVersion": "7"},
-		"spec": map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{}}}
+	p := poolCalled(name, "7", "")
+	p["spec"].(map[string]any)["allocations"] = map[string]any{}
+	return p
 }
 
 // deletes deletes the empty pool of this name.
@@ -57,7 +56,7 @@ func TestRetire_OnlyWhatWasAskedFor(t *testing.T) {
 	equal(t, "deletes sent", sent(), 1)
 	equal(t, "the path", f.requests[len(f.requests)-1].URL.Path, onePool)
 	body := f.bodies[len(f.bodies)-1]
-	for _, want := range []string{`"preconditions":{"uid":"uid-of-10.0.0.0-24","resourceVersion":"7"}`,
+	for _, want := range []string{`"preconditions":{"uid":"uid-10.0.0.0-24","resourceVersion":"7"}`,
 		`"propagationPolicy":"Background"`} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the delete's body has no %s: %s", want, body)

@@ -7,7 +7,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"log/slog"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -20,7 +19,6 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
 // sentWrite is a write to whereabouts' objects that reached the API server.
@@ -48,7 +46,7 @@ func (a *leaseAPI) recording() *writeLog {
 			return 0
 		}
 		w := sentWrite{method: r.Method, at: time.Now()}
-		if l := a.lease(sharedLease); l != nil {
+		if l := a.lease(shared); l != nil {
 			w.holder = *l.Spec.HolderIdentity
 		}
 		log.writes = append(log.writes, w)
@@ -67,18 +65,6 @@ func (l *writeLog) sent() []sentWrite {
 	l.api.Lock()
 	defer l.api.Unlock()
 	return l.writes
-}
-
-// with returns a cluster with this configuration of its client.
-func (a *leaseAPI) with(t *testing.T, config rest.Config) *kube.Cluster {
-	t.Helper()
-	config.Host, config.Transport = "http://api", client{a, "us"}
-	c, err := kube.New(&config, kube.Settings{
-		Namespace: "kube-system", Identity: "us", Timeout: 5 * time.Second,
-		Log: slog.New(slog.DiscardHandler), Jitter: func(d time.Duration) time.Duration { return d },
-	})
-	check(t, err)
-	return c
 }
 
 // notSent checks the error of a write that was not sent: it may have been, for all that its caller knows.
@@ -118,17 +104,16 @@ func TestSession_QueuedWritesEndWithTheHold(t *testing.T) {
 		"the run is stopped":      {func(_ *writeLog, stop func()) { stop() }, time.Second},
 		"it could not be renewed": {func(log *writeLog, _ func()) { log.refuseRenewals() }, 1700 * time.Millisecond},
 		"somebody else has taken it": { // which the next renewal shows
-			func(log *writeLog, _ func()) { log.api.has(sharedLease, "an ADD", 0) }, 1250 * time.Millisecond},
+			func(log *writeLog, _ func()) { log.api.has(shared, "an ADD", 0) }, 1250 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				a := newLeaseAPI()
+			onLeases(t, func(t *testing.T, a *leaseAPI) {
 				log := a.recording()
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
 				var began time.Time
 				var failed []error
-				_ = a.with(t, rest.Config{QPS: 7, Burst: 1}).Hold(ctx, "kube-system", []string{"whereabouts"},
+				_ = a.clusterWith(t, "us", rest.Config{QPS: 7, Burst: 1}).Hold(ctx, "kube-system", []string{"whereabouts"},
 					func(ctx context.Context, s apply.Session) error {
 						began = time.Now()
 						time.AfterFunc(time.Second, func() { c.event(log, stop) })
@@ -183,12 +168,10 @@ func (slowCredentials) WrapTransport(next http.RoundTripper) http.RoundTripper {
 
 func TestSession_CredentialsThatTakeLong(t *testing.T) {
 	check(t, errRegistered)
-	synctest.Test(t, func(t *testing.T) {
-		a := newLeaseAPI()
+	onLeases(t, func(t *testing.T, a *leaseAPI) {
 		log := a.recording()
-		c := a.with(t, rest.Config{QPS: -1, AuthProvider: &clientcmdapi.AuthProviderConfig{Name: "slow"}})
-		check(t, c.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(
-			ctx context.Context, s apply.Session) error {
+		c := a.clusterWith(t, "us", rest.Config{QPS: -1, AuthProvider: &clientcmdapi.AuthProviderConfig{Name: "slow"}})
+		check(t, holdShared(t, c, func(ctx context.Context, s apply.Session) error {
 			notSent(t, "a late delete", each[http.MethodDelete](context.WithoutCancel(ctx), s))
 			return nil
 		}))
@@ -204,14 +187,12 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 func TestSession_EndsWithItsWork(t *testing.T) {
 	for name, withoutLease := range map[string]bool{"with the Lease": false, "--without-lease": true} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				a := newLeaseAPI()
+			onLeases(t, func(t *testing.T, a *leaseAPI) {
 				log := a.recording()
 				c := a.cluster(t, "us")
 				c.WithoutLease = withoutLease
 				var kept apply.Session
-				check(t, c.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(
-					_ context.Context, s apply.Session) error {
+				check(t, holdShared(t, c, func(_ context.Context, s apply.Session) error {
 					kept = s
 					equal(t, "it is open", s.IsOpen(), true)
 					return nil
@@ -223,8 +204,7 @@ func TestSession_EndsWithItsWork(t *testing.T) {
 					}
 				}
 				tryAll("after its work")
-				check(t, c.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(
-					_ context.Context, s apply.Session) error {
+				check(t, holdShared(t, c, func(_ context.Context, s apply.Session) error {
 					equal(t, "the next one is open", s.IsOpen(), true)
 					tryAll("under the next hold")
 					return nil
@@ -238,8 +218,7 @@ func TestSession_EndsWithItsWork(t *testing.T) {
 // A create completes a change, so it is sent after the time for writes. A patch and a delete are not.
 func TestSession_LateWrites(t *testing.T) {
 	for method, write := range each {
-		synctest.Test(t, func(t *testing.T) {
-			a := newLeaseAPI()
+		onLeases(t, func(t *testing.T, a *leaseAPI) {
 			log := a.recording()
 			_, err := a.hold(t, t.Context(), func(ctx context.Context, s apply.Session) error {
 				time.Sleep(4 * time.Second)
@@ -290,9 +269,9 @@ func TestSession_Headers(t *testing.T) {
 			seen[fmt.Sprint(h["Authorization"], h["User-Agent"], h["Impersonate-User"])]++
 			return 0
 		}
-		c := a.with(t, rest.Config{QPS: -1, BearerToken: "secret", UserAgent: "ip-reconcile/test",
+		c := a.clusterWith(t, "us", rest.Config{QPS: -1, BearerToken: "secret", UserAgent: "ip-reconcile/test",
 			Impersonate: rest.ImpersonationConfig{UserName: "somebody"}})
-		check(t, c.Hold(t.Context(), "kube-system", []string{"whereabouts"}, each[http.MethodPost]))
+		check(t, holdShared(t, c, each[http.MethodPost]))
 		check(t, c.Recreate(t.Context(), readReservation(), time.Second))
 		equal(t, "headers", len(seen), 1)
 		if n := seen["[Bearer secret] [ip-reconcile/test] [somebody]"]; n < 5 {

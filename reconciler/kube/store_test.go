@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -68,8 +67,7 @@ func TestStateStore(t *testing.T) {
 		}, "b", "ab", "one", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				a := newLeaseAPI()
+			onLeases(t, func(t *testing.T, a *leaseAPI) {
 				c.prepare(a)
 				check(t, a.cluster(t, "us").BreakerStore().Update(t.Context(), add(c.add)))
 				equal(t, "kept", a.kept(kube.OwnLease)[kube.ReleasedAnnotation], c.kept)
@@ -79,8 +77,7 @@ func TestStateStore(t *testing.T) {
 		})
 	}
 	for code, forbidden := range map[int]bool{http.StatusForbidden: true, http.StatusInternalServerError: false} {
-		synctest.Test(t, func(t *testing.T) {
-			a := newLeaseAPI()
+		onLeases(t, func(t *testing.T, a *leaseAPI) {
 			a.fails = func(string, *http.Request) int { return code }
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
@@ -97,8 +94,7 @@ func TestStateStore(t *testing.T) {
 
 // OwnLease is written every 2 s: long texts, and those of each pass, are on other Leases.
 func TestStateStore_Leases(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newLeaseAPI()
+	onLeases(t, func(t *testing.T, a *leaseAPI) {
 		c := a.cluster(t, "us")
 		check(t, c.RestoreStore().Update(t.Context(), add("a")))
 		check(t, c.RestoreStore().Update(t.Context(), add("b")))

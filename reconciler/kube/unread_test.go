@@ -27,10 +27,9 @@ func TestGuard_OutlivesAnUnreadNamespace(t *testing.T) {
 				w.IsFenced(t, true)
 				o.FencedSince = w.Since()
 				o.Reports = facts.Complete([]*podstate.Report{restoretest.Report("worker-1", time.Time{})}, "")
-				g.PassEnded(restore.Pass{ToRepair: 3,
-					Restore: &restore.Status{Restored: time.Now(), Awaiting: []string{"worker-1"}},
-					Judgement: &judge.Judgement{Observation: o,
-						Nodes: map[string]facts.NodeState{"worker-1": facts.NodeNoFreshReport}}})
+				g.PassEnded(restore.Pass{ToRepair: 3, Restore: &restore.Status{Restored: time.Now(),
+					Awaiting: []string{"worker-1"}}, Judgement: &judge.Judgement{Observation: o,
+					Nodes: map[string]facts.NodeState{"worker-1": facts.NodeNoFreshReport}}})
 				w.Wait(2 * time.Second)
 				w.IsFenced(t, true) // and a pass half a second later would find no pause
 			})

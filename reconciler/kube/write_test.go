@@ -1,7 +1,6 @@
 package kube_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -182,27 +181,19 @@ func unheld(t *testing.T, c *kube.Cluster, do apply.Work) error {
 }
 
 func TestWrite_Answers(t *testing.T) {
+	creates := map[int]error{403: errors.ErrUnsupported, 500: errors.ErrUnsupported, 422: errors.ErrUnsupported}
 	writes := map[string]struct {
 		path   string
 		do     apply.Work
 		answer map[int]error // nil for success, errors.ErrUnsupported for any other error
 	}{
-		"patch a pool": {onePool, func(ctx context.Context, s apply.Session) error {
-			_, err := s.PatchPool(ctx, readPool("7"), []byte(`[]`))
-			return err
-		}, map[int]error{409: apply.ErrConflict, 422: apply.ErrConflict, 404: apply.ErrConflict,
+		"patch a pool": {onePool, each[http.MethodPatch], map[int]error{
+			409: apply.ErrConflict, 422: apply.ErrConflict, 404: apply.ErrConflict,
 			403: errors.ErrUnsupported, 500: errors.ErrUnsupported, 503: errors.ErrUnsupported}},
-		"delete a reservation": {oneRes, func(ctx context.Context, s apply.Session) error {
-			return s.DeleteReservation(ctx, readReservation())
-		}, map[int]error{409: apply.ErrConflict, 404: nil, 403: errors.ErrUnsupported, 500: errors.ErrUnsupported}},
-		"create a pool": {inWhereabouts + "ippools", func(ctx context.Context, s apply.Session) error {
-			_, err := s.CreatePool(ctx, readPool("7"), nil)
-			return err
-		}, map[int]error{403: errors.ErrUnsupported, 500: errors.ErrUnsupported, 422: errors.ErrUnsupported}},
-		"create a reservation": {inWhereabouts + "overlappingrangeipreservations", func(
-			ctx context.Context, s apply.Session) error {
-			return s.CreateReservation(ctx, readReservation())
-		}, map[int]error{403: errors.ErrUnsupported, 500: errors.ErrUnsupported, 422: errors.ErrUnsupported}},
+		"delete a reservation": {oneRes, each[http.MethodDelete], map[int]error{
+			409: apply.ErrConflict, 404: nil, 403: errors.ErrUnsupported, 500: errors.ErrUnsupported}},
+		"create a pool":        {inWhereabouts + "ippools", each["POST of a pool"], creates},
+		"create a reservation": {inWhereabouts + "overlappingrangeipreservations", each[http.MethodPost], creates},
 	}
 	for name, write := range writes {
 		page := newFakeAPI(t) // a login page

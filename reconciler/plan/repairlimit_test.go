@@ -81,8 +81,7 @@ const big = "10.0.0.0/16"
 
 func bigPool(allocs ...Allocation) Part {
 	return All(Pool("10.0.0.0-16", big, allocs...), NAD("wb", WhereaboutsConfig(big, "")),
-		NAD("other", WhereaboutsConfig("10.9.0.0/16", "")),
-		Node("worker-2"), FreshReport("worker-2"))
+		NAD("other", WhereaboutsConfig("10.9.0.0/16", "")), Node("worker-2"), FreshReport("worker-2"))
 }
 
 // A lying agent reports 400 sandboxes without pods. Nothing that its node writes allows more than 110 of them. What the
@@ -117,14 +116,12 @@ func TestRepairLimit_ReportDoesNotRaiseIt(t *testing.T) {
 			[]Part{Pod("web", UID("uid-web"), asking("wb,wb"), status)}},
 		{"its pod is being deleted", 1, web("10.0.9.1"), []Part{Pod("web", UID("uid-web"), asking("wb"), status,
 			DeletedAgo(time.Second))}},
-		{"its pod asks for two ranges with one interface", 2,
-			func(r *podstate.Report) {
-				web("10.0.9.1")(r)
-				last := &r.Sandboxes[len(r.Sandboxes)-1]
-				last.Addresses = append(last.Addresses, v1alpha1.Address{IP: "10.8.0.1", IfName: "net1", Network: "wb",
-					Range: "10.8.0.0/16"})
-			},
-			[]Part{NAD("wb", twoRanges), Pool("10.8.0.0-16", "10.8.0.0/16"), Pod("web", UID("uid-web"), asking("wb"))}},
+		{"its pod asks for two ranges with one interface", 2, func(r *podstate.Report) {
+			web("10.0.9.1")(r)
+			last := &r.Sandboxes[len(r.Sandboxes)-1]
+			last.Addresses = append(last.Addresses, v1alpha1.Address{IP: "10.8.0.1", IfName: "net1", Network: "wb",
+				Range: "10.8.0.0/16"})
+		}, []Part{NAD("wb", twoRanges), Pool("10.8.0.0-16", "10.8.0.0/16"), Pod("web", UID("uid-web"), asking("wb"))}},
 		{"its pod asks for another network", 0, web("10.0.9.1"), []Part{Pod("web", UID("uid-web"), asking("other"))}},
 		{"its pod asks for none", 0, web("10.0.9.1"), []Part{Pod("web", UID("uid-web"))}},
 		{"it is the address of its pod in the default network", 1, web("10.0.9.1", "10.0.9.2"),
@@ -140,11 +137,10 @@ func TestRepairLimit_ReportDoesNotRaiseIt(t *testing.T) {
 			[]Part{bigPool(Alloc("2400", "default/web", "box-web", "net1")), Pod("web", UID("uid-web"), asking("wb"))}},
 		{"an entry of its pod's last sandbox is rewritten", 1, web("10.0.9.1"),
 			[]Part{bigPool(Alloc("2305", "default/web", "box-of-before", "net1")), Pod("web", UID("uid-web"), asking("wb"))}},
-		{"it makes up a second sandbox of its pod", 1,
-			func(r *podstate.Report) {
-				web("10.0.9.1")(r)
-				carries("box-web-2", "web", "uid-web", big, "10.0.9.2")(r)
-			}, []Part{Pod("web", UID("uid-web"), asking("wb"))}},
+		{"it makes up a second sandbox of its pod", 1, func(r *podstate.Report) {
+			web("10.0.9.1")(r)
+			carries("box-web-2", "web", "uid-web", big, "10.0.9.2")(r)
+		}, []Part{Pod("web", UID("uid-web"), asking("wb"))}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			made := boundedRepairs(t, append([]Part{bigPool(), Node("worker-1"), FreshReport("worker-1", phantoms(256, 400, 1),
@@ -245,9 +241,8 @@ func TestRepairLimit_SmallPools(t *testing.T) {
 // Otherwise a fence would stand for repairs that are not made.
 func TestMakeRepairs_Paused(t *testing.T) {
 	for _, paused := range []bool{false, true} {
-		o := Observe(Pool("10.0.0.0-24", "10.0.0.0/24"), ReportingWorker(Sandbox("box-1", UsualUID, WithAddress("10.0.0.5",
-			""))), UsualPod(),
-			func(o *Observed) { o.Paused = paused })
+		o := Observe(Pool("10.0.0.0-24", "10.0.0.0/24"), ReportingWorker(Sandbox("box-1", UsualUID,
+			WithAddress("10.0.0.5", ""))), UsualPod(), func(o *Observed) { o.Paused = paused })
 		made := plan.MakeRepairs(Judged(o, facts.Policy{}), restore.State{}, nil, nil, plan.Options{DryRun: true})
 		if want := map[bool]int{false: 1}[paused]; made.Total != want || len(made.Due) != want {
 			t.Errorf("paused %v: %d are to be repaired, and %d now", paused, made.Total, len(made.Due))

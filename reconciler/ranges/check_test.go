@@ -28,9 +28,7 @@ func checked(t *testing.T, b ranges.Bounds, parts ...Part) (*findings.Assessment
 	j := Judged(Observe(parts...), facts.Policy{})
 	u := usage.Of(j)
 	p, err := ranges.OfRange(j.Facts(), u.Find("10.0.0.0-24")[0], b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return j, ranges.Of(j, u, p)
 }
 
@@ -44,9 +42,7 @@ func defined(t *testing.T, name, ipam string, parts ...Part) (*findings.Assessme
 	nad.SetNamespace("default")
 	nad.SetName(name)
 	p, err := ranges.OfDefinition(ippool.Read[ippool.NAD](nad), u, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return j, ranges.Of(j, u, p)
 }
 
@@ -92,9 +88,7 @@ func TestCheck_Outside(t *testing.T) {
 			u := usage.Of(j)
 			i := slices.IndexFunc(u.All, func(p *usage.Pool) bool { return !strings.HasPrefix(p.Name, "red-") })
 			p, err := ranges.OfRange(j.Facts(), u.All[i], ranges.Bounds{Range: c.to, Exclude: c.exclude})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			found := ranges.Of(j, u, p)
 			isSame := strings.HasSuffix(c.to, "/29")
 			if found.Ranges[0].IsToday != isSame && u.All[i].RangeText == "10.0.0.0/29" {
@@ -104,9 +98,7 @@ func TestCheck_Outside(t *testing.T) {
 			for _, it := range found.Outside {
 				got = append(got, cmp.Or(strings.TrimPrefix(it.Address().String(), "invalid IP"), "unknown"))
 			}
-			if text := strings.Join(got, " "); text != c.want {
-				t.Errorf("outside: %q, want %q", text, c.want)
-			}
+			equal(t, "outside", strings.Join(got, " "), c.want)
 		})
 	}
 }
@@ -128,9 +120,7 @@ func TestCheck_OutsideWithoutAllocation(t *testing.T) {
 	if len(c.OutsideUnrecorded)+len(c.OutsideReservations) > 0 {
 		t.Errorf("everything is inside, but is listed: %v", c)
 	}
-	if got := twice(c); got != "10.0.0.2 2 default/kept, 10.0.0.40 40 default/lost" {
-		t.Errorf("twice: %s", got)
-	}
+	equal(t, "twice", twice(c), "10.0.0.2 2 default/kept, 10.0.0.40 40 default/lost")
 }
 
 // Here the pool 10.0.0.0-24 has web-1 with .1 and web-2 with .2, and a definition of a range gets another one.
@@ -196,9 +186,7 @@ func TestCheck_Twice(t *testing.T) {
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			_, found := checked(t, c.to, append(c.parts, Pod("bystander"))...)
-			if got := twice(found); got != c.want {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
+			equal(t, c.says, twice(found), c.want)
 			if found.IsTwice() != (c.want != "") {
 				t.Errorf("twice: %v, overlaps %v", found.IsTwice(), found.Overlaps)
 			}
@@ -224,9 +212,7 @@ func TestCheck_Slices(t *testing.T) {
 			[]Part{reserved}},
 	} {
 		j, found := defined(t, "wb", c.ipam, append(c.parts, today)...)
-		if got := twice(found); got != c.want {
-			t.Errorf("%s: got %q, want %q", c.says, got, c.want)
-		}
+		equal(t, c.says, twice(found), c.want)
 		fits, err := found.Fits(j, 1, intstr.FromInt32(0))
 		isSliced := strings.Contains(c.ipam, "slice")
 		if err != nil || strings.HasPrefix(fits[0].Unknown, "each node") != isSliced {
@@ -249,9 +235,7 @@ func TestCheck_StaleReservations(t *testing.T) {
 	pending := All(Pod("starting", Phase("Pending"), NoNetworkStatus),
 		Reservation("10.0.0.9", "default/starting", LongAgo))
 	_, found = checked(t, ranges.Bounds{Range: "10.0.0.0/25"}, today, pending)
-	if twice(found) != "10.0.0.9 ? node/worker-9" {
-		t.Errorf("the pod of the reservation would not get it: %s", twice(found))
-	}
+	equal(t, "the pod of the reservation would not get", twice(found), "10.0.0.9 ? node/worker-9")
 }
 
 func TestCheck_Overlaps(t *testing.T) {
@@ -389,9 +373,7 @@ func TestCheck_ADDInProgress(t *testing.T) {
 		if twice(found) != c.twice || strings.Join(found.Unknown, "\n") != c.unknown {
 			t.Errorf("%s: %s is assigned twice, and unknown is %q", c.says, twice(found), found.Unknown)
 		}
-		if free := ippool.Size(found.Ranges[0].Free); free.Int64() != 13 {
-			t.Errorf("%s: %s are free, want 13", c.says, free)
-		}
+		equal(t, c.says+": free", ippool.Size(found.Ranges[0].Free).Int64(), int64(13))
 	}
 }
 
@@ -416,8 +398,21 @@ func TestCheck_Steps(t *testing.T) {
 		for _, s := range found.Steps(j) {
 			got = append(got, strings.TrimPrefix(s.Name, "range "))
 		}
-		if text := strings.Join(got, " "); text != c.want {
-			t.Errorf("%s: %s, want %s", c.says, text, c.want)
-		}
+		equal(t, c.says, strings.Join(got, " "), c.want)
+	}
+}
+
+func equal[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// check ends the test with an error.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -32,9 +32,7 @@ func compared(t *testing.T, a, b Part, statements ...ranges.Statement) *ranges.C
 	t.Helper()
 	c, err := ranges.Compare(ranges.Cluster{Label: "a", Assessment: Judged(Observe(a), facts.Policy{})},
 		ranges.Cluster{Label: "b", Assessment: Judged(Observe(b), facts.Policy{})}, statements)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return c
 }
 
@@ -97,9 +95,7 @@ func TestCompare_WhoHasAnAddress(t *testing.T) {
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			b := All(c.b, eth1, reporting())
-			if got := shared(compared(t, inA, b)); got != c.want {
-				t.Errorf("got %s, want %s", got, c.want)
-			}
+			equal(t, c.says, shared(compared(t, inA, b)), c.want)
 			turned := shared(compared(t, b, inA))
 			if (turned == "") != (c.want == "") || strings.Contains(turned, "?") != strings.Contains(c.want, "?") {
 				t.Errorf("the other way round: %s", turned)
@@ -121,17 +117,13 @@ func TestCompare_Phantoms(t *testing.T) {
 	pool := Pool("10.0.0.0-24", "10.0.0.0/24")
 	phantom := Sandbox("box-9", "uid-9", OfPod("phantom"), WithAddress("10.0.0.9", ""))
 	a := All(pool, onMaster("wb", "eth1"), reporting(phantom))
-	if got := shared(compared(t, a, a)); got != "10.0.0.9, a:default/phantom Carried, b:default/phantom Carried" {
-		t.Errorf("got %s", got)
-	}
+	equal(t, "shared", shared(compared(t, a, a)), "10.0.0.9, a:default/phantom Carried, b:default/phantom Carried")
 }
 
 // What neither cluster has from whereabouts is no matter of it, as the addresses of two pod networks.
 func TestCompare_OtherIPAM(t *testing.T) {
 	plain := All(Pool("10.0.0.0-24", "10.0.0.0/24"), onMaster("wb", "eth1"), Pod("plain", PodIPs("10.0.0.7")), reporting())
-	if got := shared(compared(t, plain, plain)); got != "" {
-		t.Errorf("got %s", got)
-	}
+	equal(t, "shared", shared(compared(t, plain, plain)), "")
 }
 
 // What whereabouts assigned before its ranges were edited counts, too.
@@ -149,9 +141,7 @@ func TestCompare_OutsideOfRanges(t *testing.T) {
 			Pod("plain", PodIPs("10.9.9.9"))},
 		{"two with another IPAM", "", Pod("plain", PodIPs("10.9.9.9")), Pod("plain", PodIPs("10.9.9.9"))},
 	} {
-		if got := shared(compared(t, All(whole, c.a), All(whole, c.b))); got != c.want {
-			t.Errorf("%s: got %s, want %s", c.says, got, c.want)
-		}
+		equal(t, c.says, shared(compared(t, All(whole, c.a), All(whole, c.b))), c.want)
 	}
 }
 
@@ -216,16 +206,11 @@ func TestCompare_Networks(t *testing.T) {
 				pool := ippool.PoolName(name, netip.MustParsePrefix("10.0.0.0/24"))
 				return All(plugin, Pool(pool, "10.0.0.0/24", Alloc("5", "default/web", "box-1", "net1")), reporting())
 			}
-			found := compared(t, cluster(plugin(c.a, c.nameA), c.nameA), cluster(plugin(c.b, c.nameB), c.nameB),
-				c.statements...)
+			found := compared(t, cluster(plugin(c.a, c.nameA), c.nameA), cluster(plugin(c.b, c.nameB), c.nameB), c.statements...)
 			both := "10.0.0.5%s, a:default/web Recorded, b:default/web Recorded"
 			want := map[string]string{"=": fmt.Sprintf(both, ""), "?": fmt.Sprintf(both, "?"), "!": ""}[c.want]
-			if got := shared(found); got != want {
-				t.Errorf("got %q, want %q", got, want)
-			}
-			if got := sharedRanges(found); got != c.want+"[10.0.0.1-10.0.0.254][default/wb][default/wb]" {
-				t.Errorf("ranges: %s", got)
-			}
+			equal(t, "shared", shared(found), want)
+			equal(t, "ranges", sharedRanges(found), c.want+"[10.0.0.1-10.0.0.254][default/wb][default/wb]")
 			if found.IsShared() != (c.want == "=") || found.IsUnknown() != (c.want == "?") || len(found.Unknown) > 0 {
 				t.Errorf("shared %v, unknown %v: %q", found.IsShared(), found.IsUnknown(), found.Unknown)
 			}

@@ -116,9 +116,7 @@ func TestCheck_AssignsLikeWhereabouts(t *testing.T) {
 		j := Judged(Observe(parts...), facts.Policy{})
 		u := usage.Of(j)
 		p, err := ranges.OfRange(j.Facts(), u.Find("10.0.0.0-25")[0], b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		found := ranges.Of(j, u, p)
 		if got := twice(found); got != want {
 			t.Fatalf("seed %d, %+v: got %s, whereabouts assigns %s", seed, b, got, want)

@@ -41,8 +41,7 @@ func TestState_TextTooLong(t *testing.T) {
 				t.Fatalf("%d bytes, %v, %v, %s", len(text), err, rerr, d.At)
 			}
 			if d.DoubtsAll != c.doubtsAll || (len(d.Pending) > 0) != c.keepsNodes || (len(d.Taints) > 0) != c.all {
-				t.Errorf("kept are %d nodes, %d taints, and that all are doubted: %v", len(d.Pending), len(d.Taints),
-					d.DoubtsAll)
+				t.Errorf("kept are %d nodes, %d taints, and that all are doubted: %v", len(d.Pending), len(d.Taints), d.DoubtsAll)
 			}
 		})
 	}

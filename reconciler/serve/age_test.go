@@ -15,6 +15,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judgetest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore/restoretest"
 )
 
 func recorderOf(registry *prometheus.Registry) *Recorder {
@@ -84,12 +85,9 @@ func TestMetrics_Nodes(t *testing.T) {
 		if got := series(t, registry, "nodes"); !maps.Equal(got, want) {
 			t.Errorf("nodes %v, want %v", got, want)
 		}
-		if got := series(t, registry, "candidates")[""]; got != 0 {
-			t.Errorf("%v candidates", got)
-		}
-		if got := series(t, registry, "oldest_held_timestamp_seconds")["NodeUnreachable"]; got != c.held {
-			t.Errorf("held by NodeUnreachable since %v, want %v", got, c.held)
-		}
+		restoretest.Equal(t, "candidates", series(t, registry, "candidates")[""], 0.0)
+		held := series(t, registry, "oldest_held_timestamp_seconds")
+		restoretest.Equal(t, "held by NodeUnreachable since", held["NodeUnreachable"], c.held)
 	}
 }
 
@@ -97,9 +95,7 @@ func TestMetrics_Nodes(t *testing.T) {
 func releases(t *testing.T, m *Metrics, proof string, within float64) (n, all uint64) {
 	t.Helper()
 	var out dto.Metric
-	if err := m.releaseDelay.WithLabelValues(proof).(prometheus.Metric).Write(&out); err != nil {
-		t.Fatal(err)
-	}
+	check(t, m.releaseDelay.WithLabelValues(proof).(prometheus.Metric).Write(&out))
 	for _, b := range out.GetHistogram().GetBucket() {
 		if b.GetUpperBound() == within {
 			return b.GetCumulativeCount(), out.GetHistogram().GetSampleCount()

@@ -13,6 +13,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judgetest"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore/restoretest"
 )
 
 // subjects records the objects and types of Events.
@@ -36,9 +37,8 @@ func TestEvents_Objects(t *testing.T) {
 	e.released(AllocationOf(t, ended, "10.0.0.5"))
 	without := Judged(Observe(UsualSandboxGone), facts.Policy{})
 	e.released(AllocationOf(t, without, "10.0.0.5"))
-	conflict := FindingsOf(findings.Conflict, UsualPool, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")),
-		Node("worker-1"), Node("worker-2"),
-		FreshReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))),
+	conflict := FindingsOf(findings.Conflict, UsualPool, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), Node("worker-1"),
+		Node("worker-2"), FreshReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))),
 		FreshReport("worker-2", Sandbox("box-2", "uid-2", OfPod("web-1"), WithAddress("10.0.0.5", ""))))
 	if len(conflict) == 0 {
 		t.Fatal("no conflict")
@@ -51,9 +51,7 @@ func TestEvents_Objects(t *testing.T) {
 		got = append(got, strings.TrimSpace(fmt.Sprint(o.Kind, " ", o.Namespace, "/", o.Name, " ", o.UID)))
 	}
 	want := "Pod default/web-0 uid-1, IPPool kube-system/10.0.0.0-24, IPPool kube-system/10.0.0.0-24 uid-2"
-	if text := strings.Join(got, ", "); text != want {
-		t.Errorf("Events on %s, want %s", text, want)
-	}
+	restoretest.Equal(t, "Events on", strings.Join(got, ", "), want)
 }
 
 func TestEvents_TypesOfFindings(t *testing.T) {

@@ -59,9 +59,8 @@ func TestRecorder_FenceEvents(t *testing.T) {
 		r.FenceEvent(c.event)
 		what := fmt.Sprintf("%+v", c.event)
 		fences := series(t, registry, "fences_total")
-		restoretest.Equal(t, what+": fence, settled, timed out",
-			[]float64{valueOf(t, r.Metrics.fence), fences["Settled"], fences["TimedOut"]},
-			[]float64{c.fence, c.settled, c.timedOut})
+		restoretest.Equal(t, what+": fence, settled, timed out", []float64{valueOf(t, r.Metrics.fence), fences["Settled"],
+			fences["TimedOut"]}, []float64{c.fence, c.settled, c.timedOut})
 		_, logged, _ := strings.Cut(strings.TrimSpace(log.String()), " ") // without the time
 		restoretest.Equal(t, what+": log", logged, c.log)
 		said := ""

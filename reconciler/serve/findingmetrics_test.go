@@ -23,6 +23,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judgetest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore/restoretest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
@@ -69,9 +70,7 @@ func TestMetrics_UnknownSources(t *testing.T) {
 	out := withFindings([]findings.Finding{{Kind: findings.Unrecorded, Pool: "kube-system/a"}})
 	update(m, out)
 	for source, n := range series(t, registry, "source_known") {
-		if n != 1 {
-			t.Errorf("source %s is %g, want 1", source, n)
-		}
+		restoretest.Equal(t, "source "+source, n, 1.0)
 	}
 	if got := series(t, registry, "findings"); len(got) != len(findings.Kinds()) {
 		t.Errorf("all sources are known, but the findings are %v", got)
@@ -85,8 +84,7 @@ func TestMetrics_UnknownSources(t *testing.T) {
 	if got := series(t, registry, "source_known"); !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	want = map[string]float64{"Unrecorded": 1, "Phantom": 0, "ClaimDiffers": 0, "UnreadSandbox": 0,
-		"UnsupportedRange": 0}
+	want = map[string]float64{"Unrecorded": 1, "Phantom": 0, "ClaimDiffers": 0, "UnreadSandbox": 0, "UnsupportedRange": 0}
 	if got := series(t, registry, "findings"); !maps.Equal(got, want) {
 		t.Errorf("findings %v, want %v", got, want)
 	}
@@ -149,9 +147,7 @@ func TestMetrics_MostRetried(t *testing.T) {
 		{refused(plan.Changed, one), 1},
 	} {
 		update(m, c.out)
-		if got := gaugeOf(t, m, "most_retried_attempts"); got != c.want {
-			t.Errorf("pass %d: %g attempts, want %g", i, got, c.want)
-		}
+		restoretest.Equal(t, fmt.Sprint("attempts of pass ", i), gaugeOf(t, m, "most_retried_attempts"), c.want)
 	}
 }
 
@@ -193,9 +189,7 @@ func TestMetrics_Cardinality(t *testing.T) {
 	}
 	m.update(out, held, full)
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	total := len(judge.ReasonNames()) // allocations, of which this result has none
 	for _, f := range families {
 		for _, s := range f.GetMetric() {
@@ -206,9 +200,7 @@ func TestMetrics_Cardinality(t *testing.T) {
 		}
 	}
 	page, err := os.ReadFile("../../docs/operate/metrics.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	stated := regexp.MustCompile(`at most ([\d,]+) series`).FindSubmatch(page)
 	if stated == nil {
 		t.Fatal("docs/operate/metrics.md states no number of series")

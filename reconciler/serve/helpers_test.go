@@ -254,9 +254,7 @@ func (c *cluster) sleep(d time.Duration) {
 func series(t *testing.T, registry *prometheus.Registry, metric string) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	found := map[string]float64{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
@@ -287,8 +285,14 @@ func gaugeOf(t *testing.T, m *Metrics, metric string) float64 {
 func valueOf(t *testing.T, m prometheus.Metric) float64 {
 	t.Helper()
 	var out dto.Metric
-	if err := m.Write(&out); err != nil {
+	check(t, m.Write(&out))
+	return out.GetGauge().GetValue() + out.GetCounter().GetValue()
+}
+
+// check ends the test with an error.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
 		t.Fatal(err)
 	}
-	return out.GetGauge().GetValue() + out.GetCounter().GetValue()
 }

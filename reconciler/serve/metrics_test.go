@@ -2,6 +2,7 @@ package serve
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judgetest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore/restoretest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
 )
 
@@ -25,9 +27,7 @@ func TestMetrics_NextPass(t *testing.T) {
 			return time.Since(time.Unix(int64(valueOf(t, recorder.Metrics.nextPass)), 0))
 		}
 		next, err := schedule.Next("30 4 * * *", time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		recorder.ScheduleChanged(schedule.Status{Expression: "30 4 * * *"})
 		out := passOver(t, &reconciler.Process{})
 		for day := range 3 {
@@ -37,9 +37,7 @@ func TestMetrics_NextPass(t *testing.T) {
 			}
 			next = next.Add(24 * time.Hour)
 			recorder.fullPassEnded(out, time.Minute, nil, "30 4 * * *")
-			if d := overdue(); d != -time.Until(next) {
-				t.Errorf("day %d: overdue by %s after the pass, want %s", day, d, -time.Until(next))
-			}
+			restoretest.Equal(t, fmt.Sprintf("day %d: overdue after the pass", day), overdue(), -time.Until(next))
 		}
 		time.Sleep(time.Until(next) + 2*time.Hour)
 		recorder.fullPassEnded(nil, time.Minute, errors.New("unreachable"), "30 4 * * *")
@@ -114,7 +112,5 @@ func TestMetrics_StartAtZero(t *testing.T) {
 		}
 	}
 	m.WriteDenied()
-	if n := series(t, registry, "denied_writes_total")[""]; n != 1 {
-		t.Errorf("%v denied", n)
-	}
+	restoretest.Equal(t, "denied", series(t, registry, "denied_writes_total")[""], 1.0)
 }

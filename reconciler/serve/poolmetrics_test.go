@@ -68,8 +68,7 @@ func TestMetrics_SizeOfAScrape(t *testing.T) {
 		cidr := fmt.Sprintf("10.%d.%d.0/29", p/256, p%256)
 		parts = append(parts, NAD(fmt.Sprint("net-", p), WhereaboutsConfig(cidr, "")),
 			Pool(strings.ReplaceAll(cidr, "/", "-"), cidr, Alloc("1", "default/gone", fmt.Sprint("a", p), "net1"),
-				Alloc("2", "no podref", fmt.Sprint("b", p), "net1"),
-				Alloc("3", "default/bystander", fmt.Sprint("c", p), "net1")))
+				Alloc("2", "no podref", fmt.Sprint("b", p), "net1"), Alloc("3", "default/bystander", fmt.Sprint("c", p), "net1")))
 	}
 	registry := prometheus.NewRegistry()
 	m := NewMetrics(registry)

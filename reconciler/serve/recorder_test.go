@@ -20,6 +20,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/informers"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore/restoretest"
 )
 
 func newRecorder(log *strings.Builder) *Recorder {
@@ -40,9 +41,7 @@ func passOver(t *testing.T, process *reconciler.Process, pools ...*ippool.Pool) 
 		Log: slog.New(slog.DiscardHandler), Process: process,
 		Options: plan.Options{ConfirmAfter: time.Hour}, PodsComplete: true}
 	out, _, err := r.Pass(context.Background(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return out
 }
 
@@ -64,9 +63,7 @@ func TestRecorder_LogsEachFactOnce(t *testing.T) {
 		if log.Len() != size {
 			t.Fatalf("logged again: %s", log.String()[size:])
 		}
-		if n := strings.Count(log.String(), "msg=Held"); n != 100 {
-			t.Errorf("%d allocations were logged as Held", n)
-		}
+		restoretest.Equal(t, "allocations logged as Held", strings.Count(log.String(), "msg=Held"), 100)
 		time.Sleep(forgetAfter + time.Second)
 		recorder.record(passOver(t, process))
 		if n := len(recorder.held) + len(recorder.facts); n > 1 { // a note
@@ -114,9 +111,7 @@ func TestRecorder_LogsPendingNodesOnceAMinute(t *testing.T) {
 		out.Restore = &restore.Status{ID: "k3f7q2m9xa", Restored: noon, Why: "resourceVersion 90 after 100",
 			Awaiting: awaited}
 		recorder.record(out)
-		if got := gaugeOf(t, recorder.Metrics, "restore_pending_nodes"); got != float64(len(awaited)) {
-			t.Errorf("%v nodes in the metric, want %d", got, len(awaited))
-		}
+		restoretest.Equal(t, "nodes in the metric", gaugeOf(t, recorder.Metrics, "restore_pending_nodes"), len(awaited))
 		return strings.Count(log.String(), "level=ERROR") - before
 	}
 	for _, c := range []struct {
@@ -133,9 +128,7 @@ func TestRecorder_LogsPendingNodesOnceAMinute(t *testing.T) {
 		{"no node", time.Second, nil, 0},
 		{"next restore", time.Second, []string{"worker-1"}, 1},
 	} {
-		if lines := passAt(c.after, c.awaited...); lines != c.lines {
-			t.Errorf("%s: logged %d times, want %d", c.what, lines, c.lines)
-		}
+		restoretest.Equal(t, c.what+": lines", passAt(c.after, c.awaited...), c.lines)
 	}
 	for _, want := range []string{"[worker-1 worker-2 worker-3]", "90 after 100", "All nodes have reported"} {
 		if !strings.Contains(log.String(), want) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore/restoretest"
 )
 
 func TestRequests_ChangeDuringAPass(t *testing.T) {
@@ -79,9 +80,7 @@ func TestRest_FullPassDoesNotWait(t *testing.T) {
 	large(t, plan.Options{}, func(t *testing.T, c *cluster, s *Server) {
 		s.Requests.FullPass()
 		c.sleep(2 * settleFor)
-		if len(c.passes) != 2 {
-			t.Errorf("%d full passes", len(c.passes))
-		}
+		restoretest.Equal(t, "full passes", len(c.passes), 2)
 	})
 }
 

@@ -27,12 +27,8 @@ func TestServer_BurstOfChanges(t *testing.T) {
 			s.Requests.CachePass()
 		}
 		c.sleep(judgeEvery - time.Second)
-		if n := len(c.cachePasses); n != 1 {
-			t.Errorf("%d cache passes", n)
-		}
-		if n := len(c.patches); n != 1 {
-			t.Errorf("%d patches", n)
-		}
+		restoretest.Equal(t, "cache passes", len(c.cachePasses), 1)
+		restoretest.Equal(t, "patches", len(c.patches), 1)
 	})
 }
 
@@ -90,9 +86,7 @@ func TestServer_FailedWritesWait(t *testing.T) {
 			c.has(name, fmt.Sprintf("10.2.%d.0/24", i))
 			s.Requests.CachePass()
 			c.sleep(15 * time.Second)
-			if n := len(c.pools[name].Allocations); n != 0 {
-				t.Errorf("%s is not released", name)
-			}
+			restoretest.Equal(t, "left in "+name, len(c.pools[name].Allocations), 0)
 		}
 		var tries []time.Time
 		for i, name := range c.patched {
@@ -172,9 +166,7 @@ func TestServer_UnverifiedCaches(t *testing.T) {
 		}
 		c.has("10.1.0.0-24", "10.1.0.0/24")
 		c.sleep(time.Minute)
-		if n := len(c.patches); n != 1 {
-			t.Errorf("%d patches by full passes", n)
-		}
+		restoretest.Equal(t, "patches", len(c.patches), 1)
 
 		c.unverified = nil
 		s.Requests.CachePass()
@@ -210,9 +202,7 @@ func TestServer_PolledKind(t *testing.T) {
 			}
 			c.has("10.1.0.0-24", "10.1.0.0/24")
 			c.sleep(every + 2*time.Minute)
-			if n := len(c.patches); n != 1 {
-				t.Errorf("%d patches by full passes", n)
-			}
+			restoretest.Equal(t, "patches", len(c.patches), 1)
 		})
 		c = newCluster()
 		serving(t, c, plan.Options{}, func(t *testing.T, s *Server) {
@@ -233,9 +223,7 @@ func TestServer_ConfirmationWithoutCaches(t *testing.T) {
 		c.sleep(time.Second)
 		c.noCaches, c.unverified = true, informers.ErrCacheUnverified
 		c.sleep(3 * time.Minute)
-		if n := len(c.patches); n != 1 {
-			t.Errorf("%d patches", n)
-		}
+		restoretest.Equal(t, "patches", len(c.patches), 1)
 	})
 }
 
@@ -272,9 +260,7 @@ func TestServer_UnreachableCluster(t *testing.T) {
 		c.down, c.unverified = nil, nil
 		c.has("10.1.0.0-24", "10.1.0.0/24")
 		c.sleep(40 * time.Second)
-		if n := len(c.patches); n != 1 {
-			t.Errorf("%d patches", n)
-		}
+		restoretest.Equal(t, "patches", len(c.patches), 1)
 		if err := s.Health.Ready(nil); err != nil {
 			t.Error(err)
 		}
@@ -330,9 +316,7 @@ func TestServer_RestoreInACachePass(t *testing.T) {
 		c.has("10.1.0.0-24", "10.1.0.0/24")
 		s.Requests.CachePass()
 		c.sleep(2 * time.Second)
-		if len(c.passes) != 2 {
-			t.Errorf("%d full passes after two seconds", len(c.passes))
-		}
+		restoretest.Equal(t, "full passes after two seconds", len(c.passes), 2)
 		c.sleep(observeEvery + time.Minute)
 		if len(c.patches) != 0 || len(c.passes) != 3 {
 			t.Errorf("%d patches, %d full passes", len(c.patches), len(c.passes))

@@ -22,6 +22,7 @@ import (
 
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judgetest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore/restoretest"
 )
 
 // waitingRecorder records the Events on waiting pods as "<pod> <pool>: <message>".
@@ -88,8 +89,7 @@ func TestPoolFull_SaysWhetherWaitingHelps(t *testing.T) {
 		{"the pass has released one", "", [][]plan.Gate{{}},
 			[]Part{first, pool("default/web-1", "default/x"), asking("p", time.Minute)}},
 		{"an address is free", "", nil, []Part{live, pool("default/web-1"), asking("p", time.Minute)}},
-		{"the pod is young", "", nil,
-			[]Part{live, pool("default/web-1", "default/web-2"), asking("p", 29*time.Second)}},
+		{"the pod is young", "", nil, []Part{live, pool("default/web-1", "default/web-2"), asking("p", 29*time.Second)}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			out := resultOf(append(c.parts, define)...)
@@ -134,9 +134,7 @@ func TestPoolFull_AtMostSoManyPods(t *testing.T) {
 	if n := len(events.events); n != 2*maxWaitingPods || !strings.HasPrefix(events.events[99], "default/p-099 ") {
 		t.Errorf("%d Events, the last of the first pass is %q", n, events.events[99])
 	}
-	if n := strings.Count(log.String(), "waiting=107 withEvent=100"); n != 1 {
-		t.Errorf("logged %d times: %s", n, log.String())
-	}
+	restoretest.Equal(t, "lines of the log", strings.Count(log.String(), "waiting=107 withEvent=100"), 1)
 }
 
 func TestWaitingEvents_OneOfAPodAndPool(t *testing.T) {
@@ -168,9 +166,7 @@ func TestWaitingEvents_OneOfAPodAndPool(t *testing.T) {
 	} {
 		c.by.write(t.Context(), c.event)
 		list, err := client.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		var got []string
 		for _, e := range list.Items {
 			got = append(got, fmt.Sprint(e.Message, " ", e.FirstTimestamp.Sub(Now).Seconds(), " ",
@@ -180,9 +176,7 @@ func TestWaitingEvents_OneOfAPodAndPool(t *testing.T) {
 			}
 		}
 		slices.Sort(got)
-		if text := strings.Join(got, ", "); text != c.want {
-			t.Errorf("%s: %s, want %s", c.says, text, c.want)
-		}
+		restoretest.Equal(t, c.says, strings.Join(got, ", "), c.want)
 	}
 }
 

@@ -21,9 +21,7 @@ func tarOf(t *testing.T, files map[string]string, others ...*tar.Header) string 
 		others = append(others, &tar.Header{Name: name, Mode: 0o644, Size: int64(len(files[name])), Typeflag: tar.TypeReg})
 	}
 	for _, head := range others {
-		if err := w.WriteHeader(head); err != nil {
-			t.Fatal(err)
-		}
+		check(t, w.WriteHeader(head))
 		if head.Typeflag != tar.TypeReg {
 			continue
 		}
@@ -31,9 +29,7 @@ func tarOf(t *testing.T, files map[string]string, others ...*tar.Header) string 
 			t.Fatal(err)
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, w.Close())
 	return b.String()
 }
 

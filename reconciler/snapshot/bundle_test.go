@@ -49,18 +49,14 @@ func bundleOf(t *testing.T, o *Observed, e snapshot.Encoder) map[string]string {
 	m, err := e.Encode(o.Observation, func(resource string) snapshot.List {
 		return listOf(t, o, resource)
 	}, func(name string, text []byte) { files["sysdump/"+name] = string(text) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	text, err := json.MarshalIndent(struct {
 		APIVersion string    `json:"apiVersion"`
 		Kind       string    `json:"kind"`
 		ObservedAt time.Time `json:"observedAt"`
 		snapshot.Manifest
 	}{"output.ip-reconcile.dev/v1", "Sysdump", o.Now, m}, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	files["sysdump/manifest.json"] = string(text)
 	return files
 }
@@ -74,9 +70,7 @@ func listOf(t *testing.T, o *Observed, resource string) snapshot.List {
 	}
 	for i, object := range l.Objects {
 		reduced, err := snapshot.Reduce(resource, object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		l.Objects[i] = reduced
 	}
 	return l
@@ -191,19 +185,17 @@ func sameObjects(t tester, got, want *facts.Observation) {
 	}
 	compare(append([]*podstate.Guest{}, got.Guests.Or(nil)...), append([]*podstate.Guest{}, want.Guests.Or(nil)...))
 	// Also the fields that are not exported, and those that JSON omits.
-	if len(got.Pools)+len(want.Pools) > 0 && !reflect.DeepEqual(got.Pools, want.Pools) ||
-		len(got.Reservations.Or(nil))+len(want.Reservations.Or(nil)) > 0 &&
-			!reflect.DeepEqual(got.Reservations, want.Reservations) {
+	if len(got.Pools)+len(want.Pools) > 0 && !reflect.DeepEqual(got.Pools, want.Pools) || len(got.Reservations.Or(nil))+
+		len(want.Reservations.Or(nil)) > 0 && !reflect.DeepEqual(got.Reservations, want.Reservations) {
 		t.Fatalf("got  %+v\nwant %+v", got.Pools, want.Pools)
 	}
 	compare([]any{len(got.NADs.Or(nil)), len(got.Reports.Or(nil))},
 		[]any{len(want.NADs.Or(nil)), len(want.Reports.Or(nil))})
 	for i, r := range want.Reports.Or(nil) {
 		again := got.Reports.Or(nil)[i]
-		compare([]any{again.Name, again.UID, again.ConfirmedAt, again.LeaseRenewedAt, again.WrittenAt,
-			again.RestoreNonce, again.LeaseVersion, podstate.Hash(again.SandboxReport)},
-			[]any{r.Name, r.UID, r.ConfirmedAt, r.LeaseRenewedAt, r.WrittenAt, r.RestoreNonce, r.LeaseVersion,
-				podstate.Hash(r.SandboxReport)})
+		compare([]any{again.Name, again.UID, again.ConfirmedAt, again.LeaseRenewedAt, again.WrittenAt, again.RestoreNonce,
+			again.LeaseVersion, podstate.Hash(again.SandboxReport)}, []any{r.Name, r.UID, r.ConfirmedAt, r.LeaseRenewedAt,
+			r.WrittenAt, r.RestoreNonce, r.LeaseVersion, podstate.Hash(r.SandboxReport)})
 	}
 	rest, restAgain := *want, *got // what is no object
 	rest.Static = true
@@ -217,9 +209,8 @@ func sameObjects(t tester, got, want *facts.Observation) {
 // sourcesOf are the revisions of sources, and why they are unknown.
 func sourcesOf(o *facts.Observation) []string {
 	return []string{o.Reservations.Revision() + o.Reservations.Why(), o.NADs.Revision() + o.NADs.Why(),
-		o.IPAMClaims.Revision() + o.IPAMClaims.Why(), o.Guests.Revision() + o.Guests.Why(),
-		o.Nodes.Revision() + o.Nodes.Why(), o.Reports.Revision() + o.Reports.Why(),
-		o.AgentLeases.Revision() + o.AgentLeases.Why()}
+		o.IPAMClaims.Revision() + o.IPAMClaims.Why(), o.Guests.Revision() + o.Guests.Why(), o.Nodes.Revision() +
+			o.Nodes.Why(), o.Reports.Revision() + o.Reports.Why(), o.AgentLeases.Revision() + o.AgentLeases.Why()}
 }
 
 // Objects as they are stored, with what is odd, and a planted secret wherever one can be.
@@ -330,9 +321,7 @@ func TestEncode_OddObjects(t *testing.T) {
 func stored(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
 	u := &unstructured.Unstructured{}
-	if err := json.Unmarshal([]byte(text), &u.Object); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal([]byte(text), &u.Object))
 	return u
 }
 

@@ -146,9 +146,7 @@ func TestOpen_BundleWithoutManifest(t *testing.T) {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 		o, err := s.List(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		warnings := strings.Join(o.Warnings, "\n")
 		if strings.Contains(warnings, "sysdump wrote bundle: sysdump/") != c.isDump || (o.Cut != "") != c.isDump {
 			t.Errorf("%s: %s (%q)", c.name, warnings, o.Cut)

@@ -23,9 +23,7 @@ func zipped(t *testing.T, text string) string {
 	if _, err := w.Write([]byte(text)); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, w.Close())
 	return b.String()
 }
 
@@ -69,9 +67,8 @@ func TestSkip_NoFileThatMayHaveAnObject(t *testing.T) {
 		"zeros.json": "\x00\x00" + inJSON, "zeros-between.json": `{"kind":"ConfigMap"}` + "\x00" +
 			inJSON, "zeros-between.yaml": `{"kind":"ConfigMap"}` + "\x00" + inJSON,
 		"utf16-without-mark.json": "\x00" + inUTF16(inJSON)[2:],
-		"pods":                    pod, "pods.txt": "# from the lab\n---\n" +
-			pod, "pods.yaml.bak": pod, "10.0.0.0-24": onePool, "list": "apiVersion: v1\nitems:\n- " +
-			indentedBy2(pod), "utf16.txt": inUTF16(pod),
+		"pods":                    pod, "pods.txt": "# from the lab\n---\n" + pod, "pods.yaml.bak": pod,
+		"10.0.0.0-24": onePool, "list": "apiVersion: v1\nitems:\n- " + indentedBy2(pod), "utf16.txt": inUTF16(pod),
 		"pods.json": "", "x/core/pods.yaml": "# nothing\n", "nodes.yaml": "error", "pods/a/a.yaml": "",
 		"whereabouts.cni.cncf.io/x/y.yaml": "- 1\n",
 		"pods.json.gz":                     zipped(t, "{}"), "cut.yaml.gz": zipped(t, pod[:90]), "torn.yaml.gz": "\x1f\x8b",
@@ -91,9 +88,7 @@ func TestFolder_Pipe(t *testing.T) {
 		t.Skip(err)
 	}
 	observe(t, open(t, dir))
-	if err := os.Rename(filepath.Join(dir, "pipe"), filepath.Join(dir, "pods.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Rename(filepath.Join(dir, "pipe"), filepath.Join(dir, "pods.yaml")))
 	if _, err := openAt(dir); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("got %v", err)
 	}

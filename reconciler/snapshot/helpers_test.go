@@ -124,3 +124,11 @@ spec:
       podref: default/b
   range: 10.0.0.0/24
 `
+
+// check ends the test with an error.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -13,9 +13,7 @@ const onePod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: x, uid
 
 func link(t *testing.T, target, path string) {
 	t.Helper()
-	if err := os.Symlink(target, path); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Symlink(target, path))
 }
 
 // An object that is not read counts as not existing. So a link that may lead to objects is refused, unless its target

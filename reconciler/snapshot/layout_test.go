@@ -145,8 +145,7 @@ func TestLayout_Trees(t *testing.T) {
 				t.Errorf("unreadable: %q; %d nodes", o.Unreadable, len(o.Nodes.Or(nil)))
 			}
 			notes := slices.DeleteFunc(slices.Clone(o.Warnings), func(text string) bool {
-				return !strings.Contains(text,
-					"skipped")
+				return !strings.Contains(text, "skipped")
 			})
 			if len(notes) != 1 || !strings.Contains(notes[0], c.skipped) {
 				t.Errorf("notes %q, want %q", notes, c.skipped)

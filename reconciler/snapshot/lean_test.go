@@ -41,9 +41,7 @@ func TestLean_ReadAsWhole(t *testing.T) {
 		if err == nil {
 			err = json.Unmarshal(text, again)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		items = append(items, string(text))
 	}
 	for i := range 40 {
@@ -70,9 +68,7 @@ func TestLean_ReadAsWhole(t *testing.T) {
 	nodes["broken"] = &podstate.Node{Name: "broken", Labels: map[string]string{"a": "b"}}
 	list := `{"apiVersion": "v1", "items": [` + strings.Join(append(items, leanPool), ",") + `], "kind": "List"}`
 	inYAML, err := yaml.JSONToYAML([]byte(list))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for file, text := range map[string]string{"all.json": list, "all.yaml": string(inYAML)} {
 		o := observe(t, open(t, folder(t, map[string]string{file: text})))
 		equal(t, "unreadable", len(o.Unreadable), 2)

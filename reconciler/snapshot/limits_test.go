@@ -92,8 +92,7 @@ func TestLimits_FarFromAClusters(t *testing.T) {
 	var pool strings.Builder
 	pool.WriteString("- kind: IPPool\n  spec:\n    allocations:\n")
 	for i := range 10_000 {
-		fmt.Fprintf(&pool, "      \"%d\":\n        id: %064d\n        ifname: net1\n        podref: tenant/web-%d\n", i, i,
-			i)
+		fmt.Fprintf(&pool, "      \"%d\":\n        id: %064d\n        ifname: net1\n        podref: tenant/web-%d\n", i, i, i)
 	}
 	for _, item := range []string{pod, pool.String()} {
 		if nodes := yamlNodes([]byte(item)); nodes*5 > maxNodes/itemsAtOnce {

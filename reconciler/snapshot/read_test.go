@@ -74,8 +74,7 @@ func TestRead_EveryForm(t *testing.T) {
 			strings.TrimLeft(indented(block, "    "), " ")},
 		"a List with its items in the key's line": {"p.yaml", "kind: List\nitems:\n- " +
 			strings.TrimLeft(indented(block, "  "), " ")},
-		"an IPPoolList": {"p.yaml", "kind: IPPoolList\nitems:\n- " +
-			strings.TrimLeft(indented(block, "  "), " ")},
+		"an IPPoolList": {"p.yaml", "kind: IPPoolList\nitems:\n- " + strings.TrimLeft(indented(block, "  "), " ")},
 		"folders in folders (must-gather)": {"cluster/namespaces/kube-system/whereabouts.cni.cncf.io/ippools/p.yaml",
 			"---\n" + block},
 	} {
@@ -153,6 +152,5 @@ func TestRead_PausedNamespace(t *testing.T) {
 		"{ip-reconcile.dev/restore-acknowledged: k3f7q2m9xa}}\n"
 	equal(t, "a restore that is acknowledged", observeFile(t, strings.Replace(acknowledged, "NAME", home, 1)).Acknowledged,
 		"k3f7q2m9xa")
-	equal(t, "by another namespace", observeFile(t, strings.Replace(acknowledged, "NAME", "default", 1)).Acknowledged,
-		"")
+	equal(t, "by another namespace", observeFile(t, strings.Replace(acknowledged, "NAME", "default", 1)).Acknowledged, "")
 }

@@ -34,16 +34,12 @@ func TestSame(t *testing.T) {
 		t.Skip("only `make same` runs it")
 	}
 	digests, err := os.Create(filepath.Join(*sameDir, "judged"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer digests.Close()
 	for seed := range *sameClusters {
 		_, text := bundled(t, ObserveDistinct(NewRandom(seed, 77).Cluster()), snapshot.Encoder{Labels: labels})
 		name := filepath.Join(*sameDir, fmt.Sprintf("cluster-%04d.tar", seed))
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(name, []byte(text), 0o600))
 		h := fnv.New64a()
 		sayPasses(t, h, seed)
 		saySecondCheck(t, h, seed)
@@ -110,13 +106,9 @@ func say(t *testing.T, w io.Writer, j *judge.Judgement) {
 // sortedJSON is a value in JSON, with the keys of each object sorted: their order in the structs is no contract.
 func sortedJSON(t *testing.T, v any) string {
 	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var fields map[string]any
-	if err := json.Unmarshal(text, &fields); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal(text, &fields))
 	if text, err = json.Marshal(fields); err != nil {
 		t.Fatal(err)
 	}

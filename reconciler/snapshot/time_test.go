@@ -64,9 +64,7 @@ func TestTime_OfASnapshot(t *testing.T) {
 			files[name] = text
 		}
 		f, err := snapshot.Open(folder(t, files), time.Time{}, "kube-system")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		o := observe(t, f)
 		equal(t, says, o.Now.UTC().Format(time.RFC3339Nano), c.want)
 		if !strings.HasPrefix(o.Warnings[0], "the snapshot's time is taken from ") || !strings.Contains(o.Warnings[0], c.by) {
@@ -86,9 +84,7 @@ func TestTime_Given(t *testing.T) {
 	newest := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) // of onePool
 	for now, isEarly := range map[time.Time]bool{newest: false, newest.Add(time.Hour): false, newest.Add(-1): true} {
 		f, err := snapshot.Open(folder(t, map[string]string{"pool.yaml": onePool}), now, "kube-system")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		o := observe(t, f)
 		notes := strings.Join(o.Warnings, " ")
 		if !o.Now.Equal(now) || strings.Contains(notes, "the snapshot's time") {

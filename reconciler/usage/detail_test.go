@@ -91,10 +91,9 @@ func TestWhoHasAPoolAndWhatIsFree(t *testing.T) {
 		}
 	}
 	u := usage.Of(judged(net("a"), Pool("10.0.0.0-29", "10.0.0.0/29", Alloc("1", "default/web-1", "b1", "net1"),
-		Alloc("2", "default/web-2", "b2", "net1"),
-		Alloc("4", "blue/gone", "b3", "net1"), Alloc("5", "default/web-1_a-b", "b4", "net1")),
-		Pod("web-1", Carrying("10.0.0.1"), controller("ReplicaSet", "web")), Pod("web-2", Carrying("10.0.0.2"),
-			controller("ReplicaSet", "web"))))
+		Alloc("2", "default/web-2", "b2", "net1"), Alloc("4", "blue/gone", "b3", "net1"),
+		Alloc("5", "default/web-1_a-b", "b4", "net1")), Pod("web-1", Carrying("10.0.0.1"), controller("ReplicaSet", "web")),
+		Pod("web-2", Carrying("10.0.0.2"), controller("ReplicaSet", "web"))))
 	p := theOnly(t, u)
 	for _, c := range []struct{ what, got, want string }{
 		{"namespaces", fmt.Sprint(p.ByNamespace()), "[{default 3} {blue 1}]"},

@@ -30,8 +30,7 @@ func known() Facts {
 		"range": "10.0.0.0/24", "newrange": "10.0.0.0/25", "rangepatch": `[{"op":"replace"}]`,
 		"badreservation":   "kube-system/10.0.0.7",
 		"reservationpatch": `[{"op":"replace"}]`,
-	},
-		Nodes: []string{"worker-1"}, DownNodes: []string{"worker-1"}}
+	}, Nodes: []string{"worker-1"}, DownNodes: []string{"worker-1"}}
 }
 
 // each calls f for every entry of advice.yaml.
@@ -136,8 +135,7 @@ func TestAdvice_CommandsOfTheDistribution(t *testing.T) {
 	for _, c := range []struct{ version, crictl, kubelet string }{
 		{"", "crictl ", "kubelet"},
 		{"v1.36.3", "crictl ", "kubelet"},
-		{"v1.33.1+rke2r1",
-			"/var/lib/rancher/rke2/bin/crictl --runtime-endpoint=unix:///run/k3s/containerd/containerd.sock ",
+		{"v1.33.1+rke2r1", "/var/lib/rancher/rke2/bin/crictl --runtime-endpoint=unix:///run/k3s/containerd/containerd.sock ",
 			"rke2-$(systemctl is-enabled -q rke2-server && echo server || echo agent)"},
 		{"v1.33.1+k3s1", "k3s crictl ", "k3s$(systemctl is-enabled -q k3s || echo -agent)"},
 	} {

@@ -24,8 +24,7 @@ const uid = "0a0a0a0a-cluster"
 
 // three are stale: an allocation with proof, one without, and a reservation without an allocation.
 var three = All(Pool("10.0.0.0-24", "10.0.0.0/24", UsualAllocation, Alloc("6", "default/web-1", "box-2", "net1")),
-	Reservation("10.0.0.9", "default/web-9", LongAgo), Pod("other"),
-	ReportingWorker(Gone("box-1", UsualUID)))
+	Reservation("10.0.0.9", "default/web-9", LongAgo), Pod("other"), ReportingWorker(Gone("box-1", UsualUID)))
 
 func planOf(cluster string, at time.Time, parts ...Part) *view.Plan {
 	h := view.NewHeader(view.KindPlan, "1.2.3", view.Cluster{UID: cluster, Server: "https://a"}, at)
@@ -35,21 +34,17 @@ func planOf(cluster string, at time.Time, parts ...Part) *view.Plan {
 func encode(t *testing.T, form string, p any) []byte {
 	t.Helper()
 	var text bytes.Buffer
-	if err := view.Write(&text, form, p); err != nil {
-		t.Fatal(err)
-	}
+	check(t, view.Write(&text, form, p))
 	return text.Bytes()
 }
 
 func TestRead_AsWrittenAndWithFewerItems(t *testing.T) {
 	for says, edit := range map[string]func(*view.Plan){
-		"as written":     func(*view.Plan) {},
-		"one is deleted": func(p *view.Plan) { p.Items = p.Items[1:] },
-		"all but one":    func(p *view.Plan) { p.Items = p.Items[1:2] },
-		"none remains":   func(p *view.Plan) { p.Items = []view.PlanItem{} },
-		"in another order": func(p *view.Plan) {
-			slices.Reverse(p.Items)
-		},
+		"as written":       func(*view.Plan) {},
+		"one is deleted":   func(p *view.Plan) { p.Items = p.Items[1:] },
+		"all but one":      func(p *view.Plan) { p.Items = p.Items[1:2] },
+		"none remains":     func(p *view.Plan) { p.Items = []view.PlanItem{} },
+		"in another order": func(p *view.Plan) { slices.Reverse(p.Items) },
 	} {
 		for _, form := range []string{"json", "yaml", "compact"} {
 			p := planOf(uid, Now, three)
@@ -60,9 +55,7 @@ func TestRead_AsWrittenAndWithFewerItems(t *testing.T) {
 			text := encode(t, strings.TrimPrefix(form, "compact"), p)
 			if form == "compact" { // keys in another order, escapes
 				var plain any
-				if err := yaml.Unmarshal(text, &plain); err != nil {
-					t.Fatal(err)
-				}
+				check(t, yaml.Unmarshal(text, &plain))
 				text, _ = json.Marshal(plain)
 			}
 			f, err := planfile.Read(text)
@@ -92,16 +85,14 @@ func TestRead_Refuses(t *testing.T) {
 		edit func(*view.Plan)
 		want string
 	}{
-		"another schema":   {func(p *view.Plan) { p.APIVersion = "output.ip-reconcile.dev/v2" }, "apiVersion"},
-		"another document": {func(p *view.Plan) { p.Kind = view.KindRun }, "kind"},
-		"the pool": {func(p *view.Plan) { p.Items[0].Pool = "kube-system/10.1.0.0-24" },
-			"items[0].digest"},
-		"the key":       {func(p *view.Plan) { p.Items[1].Key = "7" }, "items[1].digest"},
-		"the container": {func(p *view.Plan) { p.Items[0].ContainerID = "box-3" }, "items[0].digest"},
-		"the pod":       {func(p *view.Plan) { p.Items[0].PodRef = "default/web-1" }, "items[0].digest"},
-		"the interface": {func(p *view.Plan) { p.Items[0].IfName = "net2" }, "items[0].digest"},
-		"the reservation": {func(p *view.Plan) { p.Items[2].Reservation = "kube-system/10.0.0.8" },
-			"items[2].digest"},
+		"another schema":        {func(p *view.Plan) { p.APIVersion = "output.ip-reconcile.dev/v2" }, "apiVersion"},
+		"another document":      {func(p *view.Plan) { p.Kind = view.KindRun }, "kind"},
+		"the pool":              {func(p *view.Plan) { p.Items[0].Pool = "kube-system/10.1.0.0-24" }, "items[0].digest"},
+		"the key":               {func(p *view.Plan) { p.Items[1].Key = "7" }, "items[1].digest"},
+		"the container":         {func(p *view.Plan) { p.Items[0].ContainerID = "box-3" }, "items[0].digest"},
+		"the pod":               {func(p *view.Plan) { p.Items[0].PodRef = "default/web-1" }, "items[0].digest"},
+		"the interface":         {func(p *view.Plan) { p.Items[0].IfName = "net2" }, "items[0].digest"},
+		"the reservation":       {func(p *view.Plan) { p.Items[2].Reservation = "kube-system/10.0.0.8" }, "items[2].digest"},
 		"the reservation's UID": {func(p *view.Plan) { p.Items[2].ReservationUID = "x" }, "items[2].digest"},
 		"the message":           {func(p *view.Plan) { p.Items[0].Message = "all is well" }, "items[0].digest"},
 		"the proof":             {func(p *view.Plan) { p.Items[1].Proven = true }, "items[1].digest"},
@@ -112,8 +103,7 @@ func TestRead_Refuses(t *testing.T) {
 		"the cluster":             {func(p *view.Plan) { p.Cluster.UID = "another" }, "items[0].digest"},
 		"the time":                {func(p *view.Plan) { p.ObservedAt = Now.Add(time.Hour) }, "items[0].digest"},
 		"an item of another plan": {func(p *view.Plan) { p.Items[0] = later.Items[0] }, "items[0].digest"},
-		"one of another cluster": {func(p *view.Plan) { p.Items = append(p.Items, another.Items[0]) },
-			"items[3].digest"},
+		"one of another cluster":  {func(p *view.Plan) { p.Items = append(p.Items, another.Items[0]) }, "items[3].digest"},
 		"an item twice": {func(p *view.Plan) { p.Items = append(p.Items, p.Items[0]) },
 			"items[3]: the plan has 10.0.0.5 in"},
 		"a reservation twice": {func(p *view.Plan) { p.Items = append(p.Items, p.Items[2]) },
@@ -145,9 +135,7 @@ func TestRead_Refuses(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	f, err := planfile.Read(encode(t, "json", planOf(uid, Now, three)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	const day = 24 * time.Hour
 	for says, c := range map[string]struct {
 		uid  string
@@ -207,9 +195,8 @@ func TestAllows(t *testing.T) {
 		"another pod has it": {gone, All(gone, nad, claimed), "claimant none → pod default/other"},
 		"it cannot be read": {gone, All(ReportingWorker(Gone("box-1", UsualUID)),
 			Pool("10.0.0.0-24", "?", UsualAllocation)), "→ Held (Malformed"},
-		"another node may run it": {gone, All(gone, UsualPod(Phase("Failed"), OnNode("worker-2")),
-			two, StaleReport("worker-2")),
-			"Gone on worker-1 → NoFreshReport on worker-2"},
+		"another node may run it": {gone, All(gone, UsualPod(Phase("Failed"), OnNode("worker-2")), two,
+			StaleReport("worker-2")), "Gone on worker-1 → NoFreshReport on worker-2"},
 		"another node must confirm it": {All(gone, UsualPod(Phase("Failed"))),
 			All(gone, UsualPod(Phase("Failed"), OnNode("worker-2")), elsewhere), "verdict proven → unconfirmed"},
 	} {
@@ -236,9 +223,7 @@ func TestAllows_ProofThatCameLater(t *testing.T) {
 	was[0].Proven = false
 	h := view.NewHeader(view.KindPlan, "1", view.Cluster{UID: uid}, Now)
 	f, err := planfile.Read(encode(t, "json", planfile.New(h, was)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if it := Judged(Observe(UsualSandboxGone), facts.Policy{}).StaleItems()[0]; !f.Allows(it) {
 		t.Error("an item is refused because its evidence became proof")
 	}
@@ -248,9 +233,7 @@ func TestAllows_ProofThatCameLater(t *testing.T) {
 func TestComplete_OfWhatIsNotRecorded(t *testing.T) {
 	pool := func(a ...Allocation) Part { return Pool("10.0.0.0-24", "10.0.0.0/24", a...) }
 	f, err := planfile.Read(encode(t, "json", planOf(uid, Now, UsualSandboxGone)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for says, now := range map[string]Part{
 		"released":          pool(),
 		"no pool":           Node("worker-1"),
@@ -278,9 +261,7 @@ func TestComplete_OfWhatIsNotRecorded(t *testing.T) {
 // An entry that became unreadable in its place is not released.
 func TestComplete_OfWhatCannotBeParsed(t *testing.T) {
 	f, err := planfile.Read(encode(t, "json", planOf(uid, Now, three)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	entry := func(key string, more map[string]any) Part {
 		return RawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{key: more}})
 	}
@@ -305,9 +286,7 @@ func TestComplete_OfWhatCannotBeParsed(t *testing.T) {
 
 func TestComplete_OfARun(t *testing.T) {
 	f, err := planfile.Read(encode(t, "json", planOf(uid, Now, three)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	// Two more than the plan has: one is InUse, and one is Stale.
 	j := Judged(Observe(three, Pool("10.1.0.0-24", "10.1.0.0/24", Alloc("1", "default/other", "box-8", "net1"),
 		Alloc("2", "default/gone", "box-9", "net1"))), facts.Policy{})
@@ -383,5 +362,13 @@ func TestRead_Pools(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// check ends the test with an error.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -20,9 +20,7 @@ func TestReadFile_TooLarge(t *testing.T) {
 		"a long text":         `{"kind":"` + strings.Repeat("x", 40<<20) + `"}`,
 	} {
 		file := filepath.Join(t.TempDir(), "plan")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(file, []byte(text), 0o600))
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		_, err := planfile.ReadFile(file)

@@ -32,8 +32,7 @@ var update = flag.Bool("update", false, "write testdata/screens.txt")
 
 func planned(t testing.TB, parts ...Part) *view.CheckReport {
 	t.Helper()
-	r := &reconciler.Reconciler{Options: plan.Options{ConfirmAfter: 15 * time.Minute},
-		Process: &reconciler.Process{}}
+	r := &reconciler.Reconciler{Options: plan.Options{ConfirmAfter: 15 * time.Minute}, Process: &reconciler.Process{}}
 	j := Judged(Observe(parts...), facts.Policy{})
 	checked := &reconciler.Result{Assessment: j}
 	return view.NewCheckReport(view.PlannedResult(checked, r.Plan(t.Context(), j)), view.Filter{})
@@ -67,10 +66,9 @@ func many() Part {
 // outage has an address that two pods carry, which is not recorded, beside defects that are less urgent.
 func outage() Part {
 	return All(UsualPool, UsualPod(Carrying("10.0.0.7")), Pod("web-9", Carrying("10.0.0.7")),
-		NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")),
-		Node("worker-1"), Node("worker-2"), StaleReport("worker-2"), FreshReport("worker-1", Gone("box-1", "uid-of-another"),
-			Sandbox("box-7", UsualUID, WithAddress("10.0.0.7", "")), Sandbox("box-9", UsualUID, OfPod("web-9"),
-				WithAddress("10.0.0.7", ""))),
+		NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), Node("worker-1"), Node("worker-2"), StaleReport("worker-2"),
+		FreshReport("worker-1", Gone("box-1", "uid-of-another"), Sandbox("box-7", UsualUID, WithAddress("10.0.0.7", "")),
+			Sandbox("box-9", UsualUID, OfPod("web-9"), WithAddress("10.0.0.7", ""))),
 		Reservation("nonsense", "default/x", LongAgo))
 }
 
@@ -82,8 +80,7 @@ func aRun(dryRun bool) *view.RunReport {
 			"net1")), Reservation("10.0.0.1", "default/a", LongAgo),
 		Reservation("10.0.0.9", "default/lone", LongAgo), Node("worker-1"), FreshReport("worker-1", Gone("b1", "u1"),
 			Gone("b2", "u2"))), facts.Policy{})
-	refuse := func(i int, why plan.Refusal, detail string, at time.Duration,
-		also ...plan.Gate) plan.Refused {
+	refuse := func(i int, why plan.Refusal, detail string, at time.Duration, also ...plan.Gate) plan.Refused {
 		g := plan.Gate{Why: why, Detail: detail}
 		if at > 0 {
 			g.At = Now.Add(at)
@@ -102,15 +99,13 @@ func aRun(dryRun bool) *view.RunReport {
 				Why: plan.WriteFailed, Detail: "refused by the API server"}}}
 	if dryRun {
 		out.Refused = []plan.Refused{refuse(1, plan.DryRunRefusal, "a dry run", 0),
-			refuse(0, plan.DryRunRefusal, "a dry run", 0),
-			refuse(2, plan.AwaitingConfirmation, "", time.Minute), refuse(3, plan.AwaitingConfirmation, "",
-				25*time.Hour), refuse(4, paused.Why, paused.Detail, 0)}
+			refuse(0, plan.DryRunRefusal, "a dry run", 0), refuse(2, plan.AwaitingConfirmation, "", time.Minute),
+			refuse(3, plan.AwaitingConfirmation, "", 25*time.Hour), refuse(4, paused.Why, paused.Detail, 0)}
 		return view.NewRunReport(out, true, view.Filter{})
 	}
 	out.Released = []*judge.Item{j.Allocations[1], j.Reservations[0], j.Allocations[0]}
 	out.Refused = []plan.Refused{refuse(5, plan.WriteFailed, "the pool changed", 0),
-		refuse(2, plan.Breaker, "too many at once", 0), refuse(3, plan.AwaitingConfirmation, "", time.Hour,
-			paused)}
+		refuse(2, plan.Breaker, "too many at once", 0), refuse(3, plan.AwaitingConfirmation, "", time.Hour, paused)}
 	return view.NewRunReport(out, false, view.Filter{})
 }
 
@@ -284,9 +279,8 @@ func TestScreens_Golden(t *testing.T) {
 	pools, details := poolScreens(t)
 	var got strings.Builder
 	for _, c := range []struct{ name, screen string }{
-		{"a leak with a reservation, and a reservation alone",
-			text(Screen{}, planned(t, leak, Reservation("10.0.0.9", "default/lone", LongAgo),
-				Reservation("10.0.0.5", "default/web-0", LongAgo)))},
+		{"a leak with a reservation, and a reservation alone", text(Screen{}, planned(t, leak,
+			Reservation("10.0.0.9", "default/lone", LongAgo), Reservation("10.0.0.5", "default/web-0", LongAgo)))},
 		{"without headers", text(Screen{NoHeaders: true}, planned(t, leak))},
 		{"wide", text(Screen{Wide: true}, planned(t, leak))},
 		{"not confirmed", text(Screen{}, planned(t, UsualPool, ReportingWorker()))},

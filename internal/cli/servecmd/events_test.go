@@ -43,9 +43,7 @@ func TestEvents_RefusedForAMoment(t *testing.T) {
 					return answer(201, `{"kind":"Event","apiVersion":"v1","metadata":{"name":"x","namespace":"kube-system"}}`)
 				})}
 				e, err := (&Options{}).events(t.Context(), config, slog.New(slog.DiscardHandler))
-				if err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
 				e.Event(e.Self, corev1.EventTypeWarning, "EtcdRestored", "etcd was restored")
 				time.Sleep(5 * time.Minute)
 				synctest.Wait()

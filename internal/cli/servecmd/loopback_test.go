@@ -16,13 +16,9 @@ func TestLoopbackOnly(t *testing.T) {
 		"10.0.0.1": 403, "0.0.0.0": 403, "[::]": 403, "localhost:80:80": 403,
 	}
 	filter, err := loopbackFilter(nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	all, err := filter(logr.Discard(), http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for host, code := range hosts {
 		for _, path := range []string{"/ui/", "/metrics"} {
 			r := httptest.NewRequest(http.MethodGet, path, nil)

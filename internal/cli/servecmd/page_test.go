@@ -34,9 +34,7 @@ func TestServe_RefusesAPageForEverybody(t *testing.T) {
 		f := pflag.NewFlagSet("", pflag.ContinueOnError)
 		o.Add(f, "info")
 		o.addPage(f)
-		if err := f.Parse(strings.Fields(args)); err != nil {
-			t.Fatal(err)
-		}
+		check(t, f.Parse(strings.Fields(args)))
 		if err := o.checkPage(); (err != nil) != isRefused {
 			t.Errorf("%q: %v", args, err)
 		}
@@ -59,13 +57,9 @@ func TestServe_FiltersAllOfThePageButItsFiles(t *testing.T) {
 	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	for _, of := range []http.Handler{page, metrics} {
 		filter, err := exceptPublic(denies, page)(nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		h, err := filter(logr.Discard(), of)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		for path, want := range map[string]int{"/ui/": http.StatusTeapot, "/ui/data/overview": 401, "/ui/events": 401,
 			"/metrics": 401, "/": 401} {
 			w := httptest.NewRecorder()
@@ -73,5 +67,13 @@ func TestServe_FiltersAllOfThePageButItsFiles(t *testing.T) {
 				t.Errorf("%s: code %d, want %d", path, w.Code, want)
 			}
 		}
+	}
+}
+
+// check ends the test with an error.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -62,8 +62,7 @@ func sound() *Probe {
 
 // observed replaces what was judged.
 func (p *Probe) observed(parts ...Part) {
-	r := &reconciler.Reconciler{Process: &reconciler.Process{},
-		Options: plan.Options{ConfirmAfter: 15 * time.Minute}}
+	r := &reconciler.Reconciler{Process: &reconciler.Process{}, Options: plan.Options{ConfirmAfter: 15 * time.Minute}}
 	o := Observe(parts...)
 	p.Assessment = Judged(o, facts.Policy{})
 	r.Process.Known = r.Process.Known.After(p.Judgement)
@@ -179,7 +178,6 @@ func (p *Probe) unread(err error) {
 
 func (p *Probe) everythingFails(err error) {
 	p.Core.(*fake.Clientset).PrependReactor("*", "*", func(k8stesting.Action) (bool, runtime.Object, error) {
-		return true,
-			nil, err
+		return true, nil, err
 	})
 }

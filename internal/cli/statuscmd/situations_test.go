@@ -134,8 +134,7 @@ func situations() []situation {
 		{"addresses cannot be judged", func(p *Probe) { p.Unjudged = errors.New("500") }},
 		{"stale items", func(p *Probe) { p.observed(leaked, oneGone) }},
 		{"stale items of a paused pool", func(p *Probe) {
-			p.observed(leaked, oneGone,
-				func(o *Observed) { o.Pools[0].Paused = true })
+			p.observed(leaked, oneGone, func(o *Observed) { o.Pools[0].Paused = true })
 		}},
 		{"two pods at one address", func(p *Probe) {
 			p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")),
@@ -174,8 +173,7 @@ func situations() []situation {
 				Node("worker-2", OutOfService, NotReadyFor(time.Hour)), StaleReport("worker-2"))
 		}},
 		{"agents that were never there", func(p *Probe) {
-			p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")),
-				Node("worker-1"))
+			p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1"))
 		}},
 		{"no agents", func(p *Probe) {
 			p.workloads = p.workloads[:1]
@@ -317,8 +315,7 @@ func situations() []situation {
 		}},
 		// what competes
 		{"whereabouts' control loop", func(p *Probe) {
-			p.runs("DaemonSet", "whereabouts",
-				"/install-cni.sh && /ip-control-loop")
+			p.runs("DaemonSet", "whereabouts", "/install-cni.sh && /ip-control-loop")
 		}},
 		{"whereabouts' CronJob", func(p *Probe) { p.runs("CronJob", "ip-reconciler", "/ip-reconciler") }},
 		{"whereabouts' Deployment", func(p *Probe) { p.runs("Deployment", "whereabouts-reconciler", "/ip-reconciler") }},

@@ -61,8 +61,7 @@ func TestWorkloads(t *testing.T) {
 		want      []string
 	}{
 		{"", "", []string{"Deployment kube-system/ours 1/1", "Deployment kube-system/stopped 0/0",
-			"DaemonSet other/agent 0/1",
-			"CronJob kube-system/job 0/0 TZ=Asia/Tokyo @daily /ip-reconciler",
+			"DaemonSet other/agent 0/1", "CronJob kube-system/job 0/0 TZ=Asia/Tokyo @daily /ip-reconciler",
 			"CronJob kube-system/suspended 0/0 TZ=Asia/Tokyo @daily"}},
 		{"other", "", []string{"DaemonSet other/agent 0/1"}},
 		{"kube-system", "deployments", []string{"CronJob kube-system/job 0/0 TZ=Asia/Tokyo @daily /ip-reconciler",

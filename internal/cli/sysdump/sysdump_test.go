@@ -57,26 +57,18 @@ func written(t *testing.T, collect func(*sysdump.Dump)) (files map[string]string
 	var out bytes.Buffer
 	d := sysdump.New(&out, view.NewHeader(view.KindSysdump, "v1.0.0", view.Cluster{}, Now))
 	collect(d)
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, d.Close())
 	whole, files = slices.Clone(out.Bytes()), map[string]string{}
 	packed, err := gzip.NewReader(&out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for in := tar.NewReader(packed); ; {
 		head, err := in.Next()
 		if errors.Is(err, io.EOF) {
 			return files, whole
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		text, err := io.ReadAll(in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		files[head.Name] = string(text)
 	}
 }
@@ -108,9 +100,7 @@ func TestBundle(t *testing.T) {
 	got := strings.Join(slices.Sorted(maps.Keys(files)), "\n") + "\n\n" + files["sysdump/manifest.json"] + "\n"
 	const golden = "testdata/bundle.txt"
 	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(golden, []byte(got), 0o600))
 	}
 	if want, err := os.ReadFile(golden); err != nil || got != string(want) {
 		t.Errorf("%s differs (%v); see what with -update and 'git diff'. It is\n%s", golden, err, got)
@@ -138,9 +128,7 @@ func TestObjects_Size(t *testing.T) {
 		t.Errorf("%d bytes, of pods %d", len(whole), len(list))
 	}
 	s, err := snapshot.OpenStream("bundle", bytes.NewReader(whole), time.Time{}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	again, err := s.List(t.Context())
 	if err != nil || len(again.Pods) != pods || len(again.Pools) != 1 || !again.Now.Equal(Now) {
 		t.Errorf("the bundle has %d pods and %d pools at %s: %v", len(again.Pods), len(again.Pools), again.Now, err)
@@ -169,5 +157,13 @@ func TestNames(t *testing.T) {
 	if name != one("pod", "web-0") || name == other("pod", "web-0") || name == one("pod", "web-1") ||
 		name == one("node", "web-0") || !strings.HasPrefix(name, "pod-") || len(name) != len("pod-")+12 {
 		t.Errorf("%s is not a name that depends on key, kind and name", name)
+	}
+}
+
+// check ends the test with an error.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

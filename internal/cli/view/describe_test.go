@@ -24,14 +24,10 @@ func newDescriber(t *testing.T) describer {
 	for _, dir := range []string{".", "../../../reconciler", "../../../reconciler/facts", "../../../reconciler/judge",
 		"../../../reconciler/findings", "../../../reconciler/plan",
 		"../../../reconciler/audit", "../../../reconciler/snapshot"} {
-		packages, err := parser.ParseDir(token.NewFileSet(), dir,
-			func(f fs.FileInfo) bool {
-				return !strings.HasSuffix(f.Name(),
-					"_test.go")
-			}, parser.ParseComments) //nolint:staticcheck // build tags decide nothing here
-		if err != nil {
-			t.Fatal(err)
-		}
+		packages, err := parser.ParseDir(token.NewFileSet(), dir, func(f fs.FileInfo) bool {
+			return !strings.HasSuffix(f.Name(), "_test.go")
+		}, parser.ParseComments) //nolint:staticcheck // build tags decide nothing here
+		check(t, err)
 		for _, p := range packages {
 			for _, typ := range doc.New(p, dir, doc.AllDecls).Types {
 				d.read(typ)

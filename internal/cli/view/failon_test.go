@@ -34,9 +34,7 @@ func TestFailOn_Check(t *testing.T) {
 		{"Malformed", Filter{}, true},
 	} {
 		on, err := NewFailOn(strings.FieldsFunc(c.words, func(r rune) bool { return r == ',' }))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if got := on.Fails(ofCheck(t, c.f)); got != c.want {
 			t.Errorf("--fail-on %q, %+v: %v, want %v", c.words, c.f, got, c.want)
 		}
@@ -61,9 +59,7 @@ func TestFailOn_UnknownFindings(t *testing.T) {
 		{[]string{"Phantom", "Stale"}, Filter{}, false},
 	} {
 		on, err := NewFailOn(c.words)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		out := &reconciler.Result{Assessment: j}
 		if got := on.Fails(NewCheckReport(PlannedResult(out, &plan.Plan{}), c.f)); got != c.want {
 			t.Errorf("--fail-on %q, %+v: %v, want %v", c.words, c.f, got, c.want)
@@ -86,9 +82,7 @@ func TestFailOn_Run(t *testing.T) {
 		{[]string{"Breaker", "writefailed"}, plan.Paused, false},
 	} {
 		on, err := NewFailOn(c.words)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		refused := plan.Refused{Item: j.Allocations[0], Gate: plan.Gate{Why: c.why}}
 		out := &reconciler.Result{Assessment: j, Refused: []plan.Refused{refused}}
 		if got := on.FailsRun(NewRunReport(out, false, Filter{})); got != c.want {
@@ -108,11 +102,17 @@ func TestFailOn_WaitingItemThatTheBreakerWouldRefuse(t *testing.T) {
 	r := NewCheckReport(PlannedResult(&reconciler.Result{Assessment: j}, &plan.Plan{Refused: []plan.Refused{x}}), Filter{})
 	for word, want := range map[string]bool{"Breaker": true, "AwaitingConfirmation": false, "Paused": false} {
 		on, err := NewFailOn([]string{word})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if got := on.Fails(r); got != want {
 			t.Errorf("--fail-on %s: %v, want %v", word, got, want)
 		}
+	}
+}
+
+// check ends the test with an error.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

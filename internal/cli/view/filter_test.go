@@ -33,8 +33,7 @@ func several() *findings.Assessment {
 
 func ofCheck(t *testing.T, f Filter) *CheckReport {
 	t.Helper()
-	r := &reconciler.Reconciler{Options: plan.Options{ConfirmAfter: 15 * time.Minute},
-		Process: &reconciler.Process{}}
+	r := &reconciler.Reconciler{Options: plan.Options{ConfirmAfter: 15 * time.Minute}, Process: &reconciler.Process{}}
 	j := several()
 	return NewCheckReport(PlannedResult(&reconciler.Result{Assessment: j}, r.Plan(t.Context(), j)), f)
 }

@@ -74,9 +74,7 @@ func wordSchemas() *jsonschema.ForOptions {
 func open(t *testing.T, opts *jsonschema.ForOptions, d describer, of reflect.Type) *jsonschema.Schema {
 	t.Helper()
 	s, err := jsonschema.ForType(of, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	d.describe(s, of)
 	each(s, func(s *jsonschema.Schema) {
 		if len(s.Properties) > 0 {
@@ -113,15 +111,11 @@ func TestSchema_Docs(t *testing.T) {
 	record.Title = "A line of --audit-log"
 	for name, s := range map[string]*jsonschema.Schema{"output-v1.json": schema(t), "audit-v1.json": record} {
 		text, err := json.MarshalIndent(s, "", "  ")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		text = append(text, '\n')
 		file := filepath.Join("../../../docs/reference/schema", name)
 		if os.Getenv("UPDATE_DOCS") != "" {
-			if err := os.WriteFile(file, text, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.WriteFile(file, text, 0o644))
 			continue
 		}
 		if got, err := os.ReadFile(file); err != nil || string(got) != string(text) {

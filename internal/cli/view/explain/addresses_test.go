@@ -33,10 +33,9 @@ func shown(rows []view.AddressState) string {
 
 // Each address has who has it in its record, in its reservation, and on its interfaces.
 func TestAddresses_WhoHasThem(t *testing.T) {
-	j := Judged(Observe(UsualPool, Pool("blue-10.0.0.0-24", "10.0.0.0/24"),
-		NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")),
-		Reservation("10.0.0.5", "default/web-0", LongAgo), Reservation("10.0.0.9", "default/alone", LongAgo),
-		Reservation("blue-10.0.0.8", "default/blue", LongAgo),
+	j := Judged(Observe(UsualPool, Pool("blue-10.0.0.0-24", "10.0.0.0/24"), NAD("wb",
+		WhereaboutsConfig("10.0.0.0/24", "")), Reservation("10.0.0.5", "default/web-0", LongAgo),
+		Reservation("10.0.0.9", "default/alone", LongAgo), Reservation("blue-10.0.0.8", "default/blue", LongAgo),
 		Guest("vm-1", "default/wb", "10.0.0.7"), UsualPod(Carrying("10.0.0.5"))), facts.Policy{})
 	var asked []netip.Addr
 	for i := 5; i < 10; i++ {

@@ -47,10 +47,9 @@ func TestExplanation_StepsOfAConflict(t *testing.T) {
 	reported := All(Node("worker-1"), Node("worker-2"), FreshReport("worker-1", Sandbox("box-1", UsualUID,
 		WithAddress("10.0.0.5", ""))), FreshReport("worker-2", phantom))
 	both := func(ago time.Duration) Part { // the sandbox of twin is an hour old
-		return All(Node("worker-1"), Node("worker-2"),
-			FreshReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""), CreatedAgo(ago))),
-			FreshReport("worker-2", Sandbox("box-2", OtherUID, OfPod("twin"), WithAddress("10.0.0.5", ""),
-				CreatedAgo(time.Hour))))
+		return All(Node("worker-1"), Node("worker-2"), FreshReport("worker-1", Sandbox("box-1", UsualUID,
+			WithAddress("10.0.0.5", ""), CreatedAgo(ago))), FreshReport("worker-2", Sandbox("box-2", OtherUID, OfPod("twin"),
+			WithAddress("10.0.0.5", ""), CreatedAgo(time.Hour))))
 	}
 	for name, c := range map[string]struct {
 		parts Part
@@ -68,8 +67,7 @@ func TestExplanation_StepsOfAConflict(t *testing.T) {
 		"a recorded phantom ends last": {All(pool(of("ghost_uid-ghost", "box-9")), web0, reported), []string{web, ghost},
 			[]string{"Nobody keeps 10.0.0.5", "1. Delete default/web-0", "2. End the sandbox of default/ghost"}},
 		"the allocation names neither": {All(pool(of("past", "box-7")), web0, alone, both(2*time.Hour)),
-			[]string{twin, write},
-			[]string{"of those that carry the address, it is the oldest pod",
+			[]string{twin, write}, []string{"of those that carry the address, it is the oldest pod",
 				"2. Make the allocation of 10.0.0.5 name default/web-0"}},
 		"the allocation names neither of two that are equally old": {All(pool(of("past", "box-7")), web0, alone,
 			both(time.Hour)), []string{web, write},
@@ -80,9 +78,8 @@ func TestExplanation_StepsOfAConflict(t *testing.T) {
 			[]string{write, twin}, nil},
 		"the allocation is missing, without agents": {All(pool(), web0, alone), []string{web, twin},
 			[]string{"No allocation of 10.0.0.5 can be written now"}},
-		"a pod that is being deleted": {All(pool(of("web-0", "box-1")), web0,
-			Pod("twin", UID(OtherUID), carrying, DeletedAgo(time.Second))),
-			[]string{"kubectl wait pod -n default twin --for=delete --timeout=10m @"}, nil},
+		"a pod that is being deleted": {All(pool(of("web-0", "box-1")), web0, Pod("twin", UID(OtherUID), carrying,
+			DeletedAgo(time.Second))), []string{"kubectl wait pod -n default twin --for=delete --timeout=10m @"}, nil},
 		"a node that is down": {All(pool(of("web-0", "box-1")), web0, alone, Node("worker-1"),
 			Node("worker-2", NotReadyFor(time.Hour))), []string{twin},
 			[]string{"worker-2 is not Ready: what runs there ends only once"}},

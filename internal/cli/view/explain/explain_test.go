@@ -125,12 +125,10 @@ func TestExplanation_OfSubjects(t *testing.T) {
 	}
 	wb := NAD("wb", WhereaboutsConfig("10.0.0.0/24", ""))
 	full := All(Pool("10.0.0.0-30", "10.0.0.0/30", Alloc("1", "default/a", "box-1", "net1"),
-		Alloc("2", "default/b", "box-2", "net1")),
-		NAD("wb", WhereaboutsConfig("10.0.0.0/30", "")), ReportingWorker())
+		Alloc("2", "default/b", "box-2", "net1")), NAD("wb", WhereaboutsConfig("10.0.0.0/30", "")), ReportingWorker())
 	names := All(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-1", "net1"),
-		Alloc("6", "default/web-0_uid-old", "box-2", "net1"),
-		Alloc("7", "default/other", "box-3", "net1"), Alloc("8", "default/web-01", "box-4",
-			"net1")), UsualPod(Carrying("10.0.0.7")), ReportingWorker())
+		Alloc("6", "default/web-0_uid-old", "box-2", "net1"), Alloc("7", "default/other", "box-3", "net1"),
+		Alloc("8", "default/web-01", "box-4", "net1")), UsualPod(Carrying("10.0.0.7")), ReportingWorker())
 	// A pool that was deleted, or that a restore has lost, is not one that nobody needs yet.
 	lost := All(Pool("red-10.1.0.0-24", "10.1.0.0/24"), wb, Node("worker-1"), UsualPod(), Pod("other", UID(OtherUID)),
 		FreshReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")),
@@ -153,16 +151,14 @@ func TestExplanation_OfSubjects(t *testing.T) {
 			All(UsualPool, wb, UsualPod(asking, CreatedLongAgo), ReportingWorker()), "its ADD is in progress or fails", ""},
 		"a pod waits: it is not scheduled": {"default/web-0", All(full, UsualPod(asking, CreatedLongAgo, OnNode(""))),
 			"it is not scheduled to a node yet", ""},
-		"a pod waits: it has its address": {"default/web-0",
-			All(full, UsualPod(asking), ReportingWorker(Sandbox("box-9", UsualUID,
-				WithAddress("10.0.0.1", "")))), "it does not wait for its network", ""},
+		"a pod waits: it has its address": {"default/web-0", All(full, UsualPod(asking),
+			ReportingWorker(Sandbox("box-9", UsualUID, WithAddress("10.0.0.1", "")))), "it does not wait for its network", ""},
 		"a sandbox on a node of k3s": {"10.0.0.5", All(UsualPool, Node("worker-1", k3s),
 			FreshReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")))),
 			"      k3s crictl stopp box-1 && k3s crictl rmp box-1\n", ""},
 		"a pod does not wait": {"default/web-0", All(full, UsualPod(CreatedLongAgo)), "", "waits"},
-		"a pool with the definitions that use it": {"10.0.0.0/24",
-			All(UsualPool, wb, NAD("named", WhereaboutsConfig("10.0.0.0/24", "blue")),
-				NAD("else", WhereaboutsConfig("10.9.0.0/24", ""))),
+		"a pool with the definitions that use it": {"10.0.0.0/24", All(UsualPool, wb,
+			NAD("named", WhereaboutsConfig("10.0.0.0/24", "blue")), NAD("else", WhereaboutsConfig("10.9.0.0/24", ""))),
 			"0%    1      0     0        default/wb\n", ""},
 		"an address outside of every range of today: a pod": {"10.0.0.5", All(edited, UsualPod(Carrying("10.0.0.5"))),
 			"carried by default/web-0\n", "nothing"},
