@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"fmt"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -106,8 +104,8 @@ func TestStatus_RecordsRunsInPodsOnly(t *testing.T) {
 		"✓ The last pass succeeded", "next is due at", "– No node agents are deployed")
 }
 
-// A fault is planted in a healthy installation and removed again. The golden file of its package has what status prints
-// for all other input; these faults need an API server.
+// A fault is planted in a healthy installation and removed again. TestStatus_Situations has what status prints for all
+// other input; these faults need an API server.
 type fault struct {
 	name  string
 	plant func(t *testing.T, i *statusStage) (undo func())
@@ -160,48 +158,6 @@ func statusFaults() []fault {
 				return func() {
 					i.serves(t, sandboxReports, definition)
 					i.writeReports(t)
-				}
-			}},
-		{name: "agents of another release", says: []string{"! The reconciler is version 0.1.0, the agents 0.2.0, this " +
-			"command devel. They may judge differently"},
-			plant: func(t *testing.T, i *statusStage) func() {
-				set := func(version string) {
-					i.mustKubectl(t, "-n", "kube-system", "set", "image", "daemonset/ip-reconcile-agent", "*="+imageToSet+":"+version)
-				}
-				set("0.2.0")
-				return func() { set("0.1.0") }
-			}},
-		{name: "everything paused", says: []string{"! All releases are paused: namespace kube-system has the annotation",
-			"kubectl annotate namespace kube-system ip-reconcile.dev/paused-"},
-			plant: func(t *testing.T, i *statusStage) func() {
-				i.pauseAll(t, "true")
-				return func() { i.pauseAll(t, "") }
-			}},
-		{name: "a restore of etcd that is not settled", says: []string{
-			"✗ Releases are paused: etcd was restored (restore k3f7q2m9xa, detected at",
-			"until these nodes report: worker-1, worker-2"},
-			plant: func(t *testing.T, i *statusStage) func() {
-				return i.annotate(t, kube.RestoreLease, kube.RestoreAnnotation,
-					fmt.Sprintf(`{"id":"k3f7q2m9xa","restored":%q,"why":"a revision ran backwards"}`,
-						time.Now().UTC().Format(time.RFC3339)))
-			}},
-		{name: "whereabouts' own CronJob", says: []string{"✗ CronJob openshift-multus/ip-reconciler runs whereabouts' " +
-			"own /ip-reconciler", `patch cronjob/ip-reconciler -p '{"spec":{"suspend":true}}'`},
-			plant: func(t *testing.T, i *statusStage) func() {
-				const namespace = "openshift-multus"
-				i.namespace(t, namespace)
-				template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever,
-					Containers: []corev1.Container{
-						{Name: "whereabouts", Image: "example.com/whereabouts:v0.5.4", Command: []string{"/ip-reconciler",
-							"-log-level=verbose"}},
-					}}}
-				try(i.Client().BatchV1().CronJobs(namespace).Create(t.Context(),
-					&batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Name: "ip-reconciler"},
-						Spec: batchv1.CronJobSpec{Schedule: "*/15 * * * *",
-							JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: template}}}},
-					metav1.CreateOptions{})).must(t)
-				return func() {
-					check(t, i.Client().BatchV1().CronJobs(namespace).Delete(t.Context(), "ip-reconciler", metav1.DeleteOptions{}))
 				}
 			}},
 	}
