@@ -149,6 +149,8 @@ func TestPlan_KilledInTheMiddle(t *testing.T) {
 	s.judges(t, at(live), "InUse AddressOnPod")
 }
 
+// TestPlan_LessThanPlanned plans from exported files, and applies the plan to the cluster that they are of, which has
+// changed.
 func TestPlan_LessThanPlanned(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1")
@@ -173,7 +175,12 @@ func TestPlan_LessThanPlanned(t *testing.T) {
 		p.forceDelete(t)
 	}
 	agent.writeReport(t, listed(pods[0].stopped())...)
-	file, d := s.planned(t)
+	file, d := filepath.Join(t.TempDir(), "plan.json"), &docs.Plan{}
+	for code, more := range map[int]string{2: "", 0: ",namespaces"} { // which say of which cluster it is
+		export := s.export(t, exported+",leases,sandboxreports.ip-reconcile.dev"+more, "yaml")
+		product(t, "plan", "--snapshot", export, "--output-file", file).exits(t, code)
+	}
+	check(t, json.Unmarshal(try(os.ReadFile(file)).must(t), d))
 	equal(t, "items", len(d.Items), len(pods))
 
 	// The sandbox of one runs after all; a pod by the name of another is created; an entry is another sandbox' now.
@@ -199,36 +206,6 @@ func TestPlan_LessThanPlanned(t *testing.T) {
 	text.exits(t, 1)
 	contains(t, "the screen", text.stdout, "Released 0 items. 3 items not released.",
 		"2 of 5 items of the plan are not recorded any more", "sandbox Stopped on worker-1 → Ready on worker-1")
-}
-
-// TestPlan_OfASnapshot reviews exported files, and applies the plan to the cluster that they are of, which has changed.
-func TestPlan_OfASnapshot(t *testing.T) {
-	t.Parallel()
-	s := newStage(t, "worker-1")
-	leaked, returns := s.up(t, "worker-1", "leaked", blue), s.up(t, "worker-1", "returns", blue)
-	s.up(t, "worker-1", "runs", blue)
-	leaked.leak(t)
-	returns.leak(t)
-	dir := t.TempDir()
-	file := filepath.Join(dir, "plan.json")
-	const kinds = "ippools.whereabouts.cni.cncf.io,overlappingrangeipreservations.whereabouts.cni.cncf.io,pods,nodes," +
-		"net-attach-def"
-	for code, kinds := range map[int]string{2: kinds, 0: kinds + ",namespaces"} {
-		text, errs, err := s.Kubectl(t.Context(), "get", kinds, "-A", "-o", "yaml")
-		if err != nil {
-			t.Fatalf("kubectl get: %v: %s", err, errs)
-		}
-		export := filepath.Join(dir, fmt.Sprintf("export-%d.yaml", code))
-		check(t, os.WriteFile(export, []byte(text), 0o600))
-		product(t, "plan", "--snapshot", export, "--output-file", file).exits(t, code)
-	}
-
-	s.bare(t, "worker-1", "returns")
-	before := s.contents(t)
-	out, became := s.appliedPlan(t, file)
-	out.exits(t, 1)
-	s.checkReleased(t, before, stored(leaked)...)
-	contains(t, "what has changed", became[returns.ips[0]], "Changed: pod none → ")
 }
 
 // TestRead_Refuses in planfile has all other files that are refused.
