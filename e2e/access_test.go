@@ -20,6 +20,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
 
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
@@ -129,14 +131,11 @@ var (
 		Resource: "validatingadmissionpolicies"}
 )
 
-// rendered are the objects of a kustomize folder.
-func (s *stage) rendered(t testing.TB, folder string) []*unstructured.Unstructured {
+// kustomized are the objects of a kustomize folder.
+func kustomized(t testing.TB, folder string) []*unstructured.Unstructured {
 	t.Helper()
-	out, errs, err := s.Kubectl(t.Context(), "kustomize", folder)
-	if err != nil || errs != "" {
-		t.Fatalf("kubectl kustomize %s: %v\n%s", folder, err, errs)
-	}
-	return try(harness.Documents(out)).must(t)
+	built := try(krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)).must(t)
+	return try(harness.Documents(string(try(built.AsYaml()).must(t)))).must(t)
 }
 
 // objectIn is the first object of a kind in a YAML file.

@@ -147,7 +147,7 @@ func TestDeploy_RecoverJob(t *testing.T) {
 	s := newStageWithReports(t, "worker-1")
 	check(t, s.CreateNAD(t.Context(), blue))
 	kubeconfig := s.applied(t, "../deploy/recover-job")
-	objects := byName(t, s.rendered(t, "../deploy/recover-job"))
+	objects := byName(t, kustomized(t, "../deploy/recover-job"))
 	job := as[batchv1.Job](t, objects["Job ip-reconcile-recover-job"])
 	for _, name := range []string{"ClusterRole ip-reconcile-check-recover-job", "ServiceAccount ip-reconcile"} {
 		if objects[name] != nil {

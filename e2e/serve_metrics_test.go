@@ -85,7 +85,7 @@ func TestAgent_SecureMetrics(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1").withRaceDetector()
 	folder := overlay(t, "", []string{"deployment-with-agent"}, []string{"agent/components/secure-metrics"}, "")
-	container := firstOf[appsv1.DaemonSet](t, s.rendered(t, folder), "DaemonSet").Spec.Template.Spec.Containers[0]
+	container := firstOf[appsv1.DaemonSet](t, kustomized(t, folder), "DaemonSet").Spec.Template.Spec.Containers[0]
 	s.applied(t, folder)
 	address, plain := freeAddress(t), freeAddress(t)
 	n := newFakeNode(t, "worker-1", critest.Containerd)
