@@ -130,24 +130,10 @@ func TestServe_LargePool(t *testing.T) {
 	v.repeatsNothing(t)
 }
 
+// fieldFaults are those that no other test has: TestRemoval_Rights revokes rights, and in TestServe_OnePoolHangs a
+// webhook hangs.
 func fieldFaults() []fieldFault {
-	failedWrites := []string{"✗ The last pass", "could not release 1 stale item: writes failed"}
 	return []fieldFault{
-		{name: "RBAC is revoked", says: []string{
-			"✗ RBAC forbids ServiceAccount kube-system/ip-reconcile to list ippools (", "✗ The pass at",
-			"failed (cannot list", ": forbidden"}, begin: func(t *testing.T, i *statusStage) func() {
-			api := i.Client().RbacV1().ClusterRoles()
-			role := try(api.Get(t.Context(), reconcilerName, metav1.GetOptions{})).must(t)
-			before := role.Rules
-			role.Rules = slices.DeleteFunc(slices.Clone(before), func(r rbacv1.PolicyRule) bool {
-				return !slices.Contains(r.Resources, "leases")
-			})
-			role = try(api.Update(t.Context(), role, metav1.UpdateOptions{})).must(t)
-			return func() {
-				role.Rules = before
-				try(api.Update(t.Context(), role, metav1.UpdateOptions{})).must(t)
-			}
-		}},
 		{name: "the definition of pools loses a field", says: []string{"! Pools, reservations and pods disagree: 2 Malformed",
 			"none is stale"}, begin: func(t *testing.T, i *statusStage) func() {
 			end := i.changedCRD(t, harness.IPPools, func(spec map[string]any) {
@@ -205,14 +191,10 @@ func fieldFaults() []fieldFault {
 				}
 			}
 		}},
-		{name: "a webhook refuses", says: failedWrites, begin: func(t *testing.T, i *statusStage) func() {
-			return i.webhook(t, 5, updates, func(*http.Request) bool { return false })
-		}},
-		{name: "a webhook hangs", says: failedWrites, begin: func(t *testing.T, i *statusStage) func() {
-			allows, end := hanging()
-			remove := i.webhook(t, 2, updates, allows)
-			return func() { remove(); end() }
-		}},
+		{name: "a webhook refuses", says: []string{"✗ The last pass", "could not release 1 stale item: writes failed"},
+			begin: func(t *testing.T, i *statusStage) func() {
+				return i.webhook(t, 5, updates, func(*http.Request) bool { return false })
+			}},
 		{name: "the API server answers 429", says: []string{"✗ The pass at", "failed (list", "too many requests"},
 			logs: `level=WARN msg="A request to the API server fails again and again" request="GET /a.*429 Too`,
 			met: func(t *testing.T, i *statusStage) {
