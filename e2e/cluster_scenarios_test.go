@@ -39,6 +39,8 @@ var scenarios = map[string][]scenario{
 		{"a pod that a shutdown ends loses its address and not before", (*installation).playShutdown},
 	},
 	"boots": {
+		{"pods that run when the product is installed keep their addresses", (*installation).playInstalled},
+		{"a pod whose termination hangs keeps its address until its network is closed", (*installation).playHungTermination},
 		{"a reboot releases what does not come back", (*installation).playReboot},
 		{"a node that is lost keeps its addresses until it is out of service", (*installation).playNodeLost},
 	},
