@@ -110,6 +110,31 @@ func may(t testing.TB, kubeconfig string, right authorizationv1.ResourceAttribut
 		})
 }
 
+// loses takes verbs on a resource from the roles of the installed reconciler, and waits until its account lacks the
+// first of these rights. giveBack undoes that.
+func (s *stage) loses(
+	t testing.TB, kubeconfig string, r schema.GroupVersionResource, verbs ...string,
+) (giveBack func()) {
+	t.Helper()
+	roles := s.Client().RbacV1().ClusterRoles()
+	var before []*rbacv1.ClusterRole
+	for _, name := range []string{reconcilerName, "ip-reconcile-serve"} {
+		role := try(roles.Get(t.Context(), name, metav1.GetOptions{})).must(t)
+		before = append(before, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: role.Labels},
+			Rules: role.Rules, AggregationRule: role.AggregationRule})
+		role.Rules = without(role.Rules, r.Resource, verbs...)
+		try(roles.Update(t.Context(), role, metav1.UpdateOptions{})).must(t)
+	}
+	right := authorizationv1.ResourceAttributes{Group: r.Group, Resource: r.Resource, Verb: verbs[0]}
+	may(t, kubeconfig, right, false)
+	return func() {
+		for _, role := range before {
+			try(roles.Update(t.Context(), role, metav1.UpdateOptions{})).must(t)
+		}
+		may(t, kubeconfig, right, true)
+	}
+}
+
 // configOf is the client configuration of a kubeconfig.
 func configOf(t testing.TB, kubeconfig string) *rest.Config {
 	t.Helper()
