@@ -6,12 +6,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -89,52 +87,34 @@ func TestPlan_KilledInTheMiddle(t *testing.T) {
 	out.exits(t, 1)
 	s.checkReleased(t, before)
 
-	to := s.reverseProxy(t)
-	for _, c := range []struct {
-		kind  string
-		write int // 0 is the last one
-	}{{"/overlappingrangeipreservations/", 30}, {"/ippools/", 0}} {
-		if c.write == 0 {
-			full := map[string]bool{}
-			for place := range s.contents(t) {
-				name, _, _ := strings.Cut(place, " ")
-				full[name] = strings.HasPrefix(name, "10.2.")
-			}
-			for _, is := range full {
-				if is {
-					c.write++
+	pools := map[string]bool{} // which have something to be released
+	killed := func(kind string, nth int) {
+		t.Helper()
+		at := func(writes []string) bool {
+			n := 0
+			for _, w := range writes {
+				if strings.Contains(w, kind) {
+					n++
 				}
 			}
+			return n == nth
 		}
-		var mu sync.Mutex // one write after the other
-		writes, started, dead := 0, make(chan *command, 1), make(chan struct{})
-		kubeconfig := through(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodGet || !strings.Contains(r.URL.Path, c.kind) {
-				to.ServeHTTP(w, r)
-				return
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			if writes++; writes < c.write {
-				to.ServeHTTP(w, r)
-				return
-			}
-			if writes == c.write {
-				_ = (<-started).cmd.Process.Kill()
-			}
-			<-dead
-			panic(http.ErrAbortHandler)
-		}))
-		victim := s.beginProduct(t, "apply", file, "--allow-mass-release", "--kubeconfig", kubeconfig)
-		started <- victim
-		if o := victim.wait(); o.code >= 0 {
-			t.Fatalf("it was not killed: exit code %d\n%s", o.code, o.stderr)
+		k, isKilled := s.kill(t, at, false, "apply", file, "--allow-mass-release")
+		if !isKilled {
+			t.Fatalf("it was not killed: %v", k.writes)
 		}
-		close(dead)
+		clear(pools)
+		for place := range s.contents(t) {
+			if name, _, _ := strings.Cut(place, " "); strings.HasPrefix(name, "10.2.") {
+				pools[name] = true
+			}
+		}
 		if n := len(before) - len(s.contents(t)); n == 0 || n == len(places) {
-			t.Errorf("killed at write %d of %s: %d are released", c.write, c.kind, n)
+			t.Errorf("killed at %s: %d are released", k.last, n)
 		}
 	}
+	killed("DELETE overlappingrangeipreservations/", 30)
+	killed("PATCH ippools/", len(pools)) // the last one
 	out, became := s.appliedPlan(t, file, "--allow-mass-release")
 	out.exits(t, 0)
 	s.checkReleased(t, before, places...)
