@@ -28,6 +28,7 @@ var scenarios = map[string][]scenario{
 		{"a successor that shares an address is reported and keeps it", (*installation).playSuccessor},
 	},
 	"sandboxes": {
+		{"fifty addresses that leak at once are released together", (*installation).playFiftyLeaks},
 		{"a static pod keeps its address as long as it runs", (*installation).playStatic},
 		{"the pods of a Job keep their addresses as long as they run", (*installation).playJob},
 		{"a sandbox that is stopped loses its address although it stays listed", (*installation).playStopped},
