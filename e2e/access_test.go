@@ -20,6 +20,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
 
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
@@ -108,6 +110,31 @@ func may(t testing.TB, kubeconfig string, right authorizationv1.ResourceAttribut
 		})
 }
 
+// loses takes verbs on a resource from the roles of the installed reconciler, and waits until its account lacks the
+// first of these rights. giveBack undoes that.
+func (s *stage) loses(
+	t testing.TB, kubeconfig string, r schema.GroupVersionResource, verbs ...string,
+) (giveBack func()) {
+	t.Helper()
+	roles := s.Client().RbacV1().ClusterRoles()
+	var before []*rbacv1.ClusterRole
+	for _, name := range []string{reconcilerName, "ip-reconcile-serve"} {
+		role := try(roles.Get(t.Context(), name, metav1.GetOptions{})).must(t)
+		before = append(before, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: role.Labels},
+			Rules: role.Rules, AggregationRule: role.AggregationRule})
+		role.Rules = without(role.Rules, r.Resource, verbs...)
+		try(roles.Update(t.Context(), role, metav1.UpdateOptions{})).must(t)
+	}
+	right := authorizationv1.ResourceAttributes{Group: r.Group, Resource: r.Resource, Verb: verbs[0]}
+	may(t, kubeconfig, right, false)
+	return func() {
+		for _, role := range before {
+			try(roles.Update(t.Context(), role, metav1.UpdateOptions{})).must(t)
+		}
+		may(t, kubeconfig, right, true)
+	}
+}
+
 // configOf is the client configuration of a kubeconfig.
 func configOf(t testing.TB, kubeconfig string) *rest.Config {
 	t.Helper()
@@ -129,14 +156,11 @@ var (
 		Resource: "validatingadmissionpolicies"}
 )
 
-// rendered are the objects of a kustomize folder.
-func (s *stage) rendered(t testing.TB, folder string) []*unstructured.Unstructured {
+// kustomized are the objects of a kustomize folder.
+func kustomized(t testing.TB, folder string) []*unstructured.Unstructured {
 	t.Helper()
-	out, errs, err := s.Kubectl(t.Context(), "kustomize", folder)
-	if err != nil || errs != "" {
-		t.Fatalf("kubectl kustomize %s: %v\n%s", folder, err, errs)
-	}
-	return try(harness.Documents(out)).must(t)
+	built := try(krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)).must(t)
+	return try(harness.Documents(string(try(built.AsYaml()).must(t)))).must(t)
 }
 
 // objectIn is the first object of a kind in a YAML file.

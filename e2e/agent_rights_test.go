@@ -52,7 +52,7 @@ func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
 		s.namespace(t, namespace)
 	}
 	s.leasesOf(t, in)
-	objects := s.rendered(t, folder)
+	objects := kustomized(t, folder)
 	out, errs, err := s.Kubectl(t.Context(), "apply", "-k", folder, "--validate=strict")
 	if err != nil || errs != "" {
 		t.Fatalf("kubectl apply: %v\n%s", err, errs)

@@ -19,53 +19,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-// TestAgent_ReportsAgainAfterARestore restores a plain backup of etcd: resourceVersions run backwards, and
-// what the agents wrote since is lost.
-func TestAgent_ReportsAgainAfterARestore(t *testing.T) {
-	t.Parallel()
-	s := newStageWithReports(t, "worker-1", "worker-2")
-	nodes := map[string]*fakeNode{}
-	for _, name := range []string{"worker-1", "worker-2"} {
-		n := newFakeNode(t, name, critest.Containerd)
-		n.Set(n.sandbox(t, 1, "10.1.0.0/24", "10.1.0.1"))
-		n.agent(t, s.Kubeconfig())
-		nodes[name] = n
-	}
-	s.fresh(t, "worker-1")
-	s.fresh(t, "worker-2")
-	restore := s.backup(t)
-	s.fresh(t, "worker-1")
-
-	// Written after the backup: a sandbox that the reports name, and a leak.
-	one := nodes["worker-1"]
-	late := one.sandbox(t, 2, "10.1.0.0/24", "10.1.0.2")
-	one.Set(one.sandbox(t, 1, "10.1.0.0/24", "10.1.0.1"), late)
-	s.reported(t, "worker-1", "the late sandbox", func(r *v1alpha1.SandboxReport) bool {
-		return stateIn(r, late.ID) == "Ready"
-	})
-	s.fresh(t, "worker-1")
-	eventually(t, "worker-2 to renew after that", func() bool {
-		lease, err := s.Client().CoordinationV1().Leases(harness.LeaseNamespace).Get(t.Context(), "worker-2",
-			metav1.GetOptions{})
-		return err == nil && lease.Spec.RenewTime.After(s.report(t, "worker-1").ObservedAt.Time)
-	})
-	restore()
-	s.pool(t, "10.1.0.0-24", "10.1.0.0/24", map[string]any{"77": entry("default/gone", noID)})
-
-	for name := range nodes {
-		eventually(t, name+" to note the restore", func() bool {
-			lease, err := s.Client().CoordinationV1().Leases(harness.LeaseNamespace).Get(t.Context(), name, metav1.GetOptions{})
-			return err == nil && lease.Annotations[v1alpha1.RestoreAnnotation] != ""
-		})
-		s.fresh(t, name)
-	}
-	equal(t, "the late sandbox", stateIn(s.report(t, "worker-1"), late.ID), "Ready")
-	// Both agents renew their Leases after a run has read them, so stale addresses may be released.
-	before := s.contents(t)
-	eventually(t, "a run that releases", func() bool { return s.run(t).code == 0 })
-	s.checkReleased(t, before, "10.1.0.0-24 77")
-}
-
 // TestAgent_OlderCRDConfirmsNothing removes a field from the CRD. Helm never upgrades CRDs, and the
 // API server drops unknown fields without an error.
 func TestAgent_OlderCRDConfirmsNothing(t *testing.T) {

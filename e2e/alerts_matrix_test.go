@@ -41,21 +41,12 @@ func scraped(t testing.TB, address, target string) scrape {
 	}
 	defer response.Body.Close()
 	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
-		series, value, found := cutLast(lines.Text(), " ")
-		if !found || !ofInterest.MatchString(lines.Text()) {
-			continue
+		if line := lines.Text(); ofInterest.MatchString(line) {
+			at := strings.LastIndexByte(line, ' ')
+			s.values[withLabels(line[:at], target)] = try(strconv.ParseFloat(line[at+1:], 64)).must(t)
 		}
-		s.values[withLabels(series, target)] = try(strconv.ParseFloat(value, 64)).must(t)
 	}
 	return s
-}
-
-func cutLast(text, at string) (before, after string, found bool) {
-	i := strings.LastIndex(text, at)
-	if i < 0 {
-		return text, "", false
-	}
-	return text[:i], text[i+len(at):], true
 }
 
 // withLabels adds labels to a series.

@@ -88,6 +88,7 @@ func TestHelm_FromARegistryAndBack(t *testing.T) {
 	}) {
 		t.Errorf("docs/install/uninstall.md leaves, or removes too much:\n%s", strings.Join(left, "\n"))
 	}
+	t.Run("then whereabouts' Deployment runs our image", o.playWhereaboutsDeployment)
 }
 
 // An operator types the commands of the pages in a folder that has deploy and dist.

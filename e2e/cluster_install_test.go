@@ -17,9 +17,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-func TestInstall_RunningPodsKeepTheirAddresses(t *testing.T) {
-	t.Parallel()
-	i := install(t, 2)
+// playInstalled comes first in its cluster: nothing was judged there before.
+func (i *installation) playInstalled(t *testing.T) {
 	check(t, i.CreateNAD(t.Context(), simple("red", "10.2.0.0/24")))
 	pods := i.statefulSet(t, "web", 3, nil, "blue", "red")
 	before := i.contents(t)
@@ -170,17 +169,14 @@ func (i *installation) eachHasItsOwn(t *testing.T, pods int) {
 	}
 }
 
-func TestInstall_WhereaboutsDeploymentWithOurImage(t *testing.T) {
-	t.Parallel()
-	i := ready(t, 2)
+// playWhereaboutsDeployment is for a cluster without agents and their CRD, in which the pod "stays" runs on worker-1.
+func (i *installation) playWhereaboutsDeployment(t *testing.T) {
 	check(t, i.cluster.ImportImage(t.Context(), productImage, shipped.program(t, "ip-reconcile"),
 		shipped.program(t, "ip-reconciler")))
-	i.removeCRD(t, sandboxReports) // whereabouts alone has none
 	i.mustKubectl(t, "apply", "-f", harness.UpstreamManifest(t, "daemonset-install.yaml"), "-f",
 		harness.UpstreamManifest(t, "reconciler-deployment.yaml"))
 	// the plugin is installed, and its image cannot be pulled
 	i.mustKubectl(t, "delete", "-n", "kube-system", "daemonset/whereabouts")
-	i.start(t, workload("stays", "worker-1", "blue"))
 	lost := i.start(t, workload("lost", "worker-2", "blue"))
 	before := i.contents(t)
 
@@ -191,7 +187,6 @@ func TestInstall_WhereaboutsDeploymentWithOurImage(t *testing.T) {
 	i.mustKubectl(t, "set", "image", "-n", "kube-system", "deployment/whereabouts-reconciler", "whereabouts-reconciler="+
 		productImage)
 	i.rolledOut(t, "deployment/whereabouts-reconciler")
-	t.Cleanup(func() { i.oracle.check(t) })
 	i.checkReleased(t, before)
 
 	i.cluster.Worker("worker-2").PowerOff()

@@ -134,9 +134,7 @@ func (i *installation) playContainerdDown(t *testing.T) {
 	i.asPod(t, "check").exits(t, 0)
 }
 
-func TestCluster_HungTerminationKeepsItsAddress(t *testing.T) {
-	t.Parallel()
-	i := install(t, 2)
+func (i *installation) playHungTermination(t *testing.T) {
 	i.start(t, workload("stays", "worker-1", "blue"))
 	p, blocker := i.start(t, workload("web", "worker-2", "blue")), i.NewCNIBlocker()
 	address, id, worker := addressOn(t, p, "net1"), i.sandbox(t, p), i.cluster.Worker("worker-2")

@@ -16,7 +16,8 @@ import (
 )
 
 // Pods are created from the first second after a restore: no controller waits until the pools are correct. The oracle
-// fails a test in which an address is on the wire twice.
+// fails a test in which an address is on the wire twice. The allocations of pods that were deleted after the backup
+// come back with it, and are released.
 func TestRestore_NoPodGetsAPhantomsAddress(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -33,23 +34,34 @@ func TestRestore_NoPodGetsAPhantomsAddress(t *testing.T) {
 			i := install(t, 2)
 			kept := i.start(t, workload("kept", "worker-1", "blue"))
 			i.leader(t)
+			past := i.running(t, i.create(t, "past", "", 6)...)
 			snapshot := try(i.cluster.Snapshot()).must(t)
 			phantoms := i.running(t, i.create(t, "phantom", "", c.pods)...)
 			i.waitReported(t, phantoms...)
+			endPast := func(graceSeconds int64) {
+				for _, p := range past {
+					check(t, i.DeletePod(t.Context(), p, graceSeconds))
+				}
+			}
+			endPast(1)
+			eventuallyWithin(t, time.Minute, "the entries of the past to go",
+				func() bool { return len(i.contents(t)) == 2*(1+c.pods) })
 
 			var names []string
-			done := i.restores(t, snapshot, func() { names = i.create(t, "newcomer", "", c.pods) }, c.flags...)
+			done := i.restores(t, snapshot, func() {
+				endPast(0)
+				names = i.create(t, "newcomer", "", c.pods)
+			}, c.flags...)
 			began := time.Now()
 			newcomers := i.runningWithin(t, 4*time.Minute, names...)
 			t.Logf("%d newcomers ran after %.1fs", c.pods, time.Since(began).Seconds())
 			done().stands(t)
 			running := append(newcomers, kept)
-			if c.ends {
-				eventuallyWithin(t, 2*time.Minute, "the phantoms' entries to go",
-					func() bool { return len(i.contents(t)) == 2*len(running) })
-			} else {
+			if !c.ends {
 				running = append(running, phantoms...)
 			}
+			eventuallyWithin(t, 2*time.Minute, "the entries of the past, and of phantoms that were ended, to go",
+				func() bool { return len(i.contents(t)) == 2*len(running) })
 			i.apart(t, running...)
 		})
 	}
@@ -87,33 +99,6 @@ func TestRestore_OldPodsGetNoAddressInUse(t *testing.T) {
 			i.oracle.sees(t)
 		})
 	}
-}
-
-// The allocations of pods that were deleted after the backup come back with it.
-func TestRestore_ReleasesAddressesOfOldPods(t *testing.T) {
-	t.Parallel()
-	i := install(t, 2)
-	i.start(t, workload("kept", "worker-1", "blue"))
-	past := i.running(t, i.create(t, "past", "", 6)...)
-	i.leader(t)
-	snapshot := try(i.cluster.Snapshot()).must(t)
-	for _, p := range past {
-		check(t, i.DeletePod(t.Context(), p, 1))
-	}
-	eventuallyWithin(t, time.Minute, "the entries to go", func() bool { return len(i.contents(t)) == 2 })
-	var names []string
-	done := i.restores(t, snapshot, func() {
-		for _, p := range past {
-			check(t, i.DeletePod(t.Context(), p, 0))
-		}
-		names = i.create(t, "newcomer", "", 6)
-	})
-	newcomers := i.runningWithin(t, 4*time.Minute, names...)
-	done().stands(t)
-	i.apart(t, newcomers...)
-	eventuallyWithin(t, 2*time.Minute, "the entries of the past to go", func() bool {
-		return len(i.contents(t)) == 2*(1+len(newcomers))
-	})
 }
 
 // The lost node does not report, so the fence stands for its longest time.

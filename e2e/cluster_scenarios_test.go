@@ -28,6 +28,7 @@ var scenarios = map[string][]scenario{
 		{"a successor that shares an address is reported and keeps it", (*installation).playSuccessor},
 	},
 	"sandboxes": {
+		{"fifty addresses that leak at once are released together", (*installation).playFiftyLeaks},
 		{"a static pod keeps its address as long as it runs", (*installation).playStatic},
 		{"the pods of a Job keep their addresses as long as they run", (*installation).playJob},
 		{"a sandbox that is stopped loses its address although it stays listed", (*installation).playStopped},
@@ -39,6 +40,8 @@ var scenarios = map[string][]scenario{
 		{"a pod that a shutdown ends loses its address and not before", (*installation).playShutdown},
 	},
 	"boots": {
+		{"pods that run when the product is installed keep their addresses", (*installation).playInstalled},
+		{"a pod whose termination hangs keeps its address until its network is closed", (*installation).playHungTermination},
 		{"a reboot releases what does not come back", (*installation).playReboot},
 		{"a node that is lost keeps its addresses until it is out of service", (*installation).playNodeLost},
 	},

@@ -106,7 +106,7 @@ func (s *stage) render(t *testing.T, d documented) (namespace string, objects []
 	if d.own && !strings.Contains(d.kustomize, "cronjob") {
 		patches = ownNamespace(namespace)
 	}
-	return namespace, s.rendered(t, overlay(t, namespace, strings.Fields(d.kustomize), d.componentFolders(), patches))
+	return namespace, kustomized(t, overlay(t, namespace, strings.Fields(d.kustomize), d.componentFolders(), patches))
 }
 
 // TestDeploy_DocumentedInstallationsAreAdmitted uses an API server that admits pods as GKE and strict clusters do: Pod

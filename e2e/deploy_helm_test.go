@@ -116,7 +116,6 @@ func leasesManifests(t testing.TB, namespace string) []*unstructured.Unstructure
 
 func TestDeploy_ChartMatchesManifests(t *testing.T) {
 	t.Parallel()
-	s := newStageWithReports(t)
 	for values, c := range map[string]struct {
 		resources, components []string
 	}{
@@ -155,7 +154,7 @@ func TestDeploy_ChartMatchesManifests(t *testing.T) {
 				if !strings.Contains(values, "cronjob") {
 					patches = ownNamespace(namespace)
 				}
-				manifests := s.rendered(t, overlay(t, namespace, c.resources, c.components, patches))
+				manifests := kustomized(t, overlay(t, namespace, c.resources, c.components, patches))
 				if slices.ContainsFunc(c.resources, func(r string) bool { return strings.HasSuffix(r, "agent") }) {
 					manifests = append(manifests, leasesManifests(t, namespace)...)
 				}

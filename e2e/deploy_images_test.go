@@ -13,10 +13,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/kustomize/api/krusty"
-	"sigs.k8s.io/kustomize/kyaml/filesys"
-
-	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
 // TestDeploy_ImagesAreThoseOfThePage compares the images of everything that the repository installs with the list for
@@ -45,8 +41,7 @@ func TestDeploy_ImagesAreThoseOfThePage(t *testing.T) {
 			strings.Contains(string(try(os.ReadFile(filepath.Join("../deploy", path))).must(t)), "kind: Component") {
 			return err
 		}
-		built := try(krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)).must(t)
-		forms[folder] = try(harness.Documents(string(try(built.AsYaml()).must(t)))).must(t)
+		forms[folder] = kustomized(t, folder)
 		return nil
 	}))
 	n := 0

@@ -111,10 +111,11 @@ func TestRBAC_ReconcilerHasNoMore(t *testing.T) {
 	})
 }
 
-// The Deployment's own ServiceAccount and arguments, except the addresses.
+// The Deployment's own ServiceAccount and arguments, except the addresses. What an event proves is released at once:
+// after the end of a sandbox, and after a pause.
 func TestRBAC_DeploymentServes(t *testing.T) {
 	t.Parallel()
-	s := newStageWithReports(t, "worker-1")
+	s := newStageWithReports(t, "worker-1").withRaceDetector()
 	kubeconfig := s.applied(t, "../deploy/deployment-with-agent")
 	check(t, s.CreateNAD(t.Context(), blue))
 	node := s.agent(t, "worker-1")
@@ -125,19 +126,34 @@ func TestRBAC_DeploymentServes(t *testing.T) {
 	stopped := s.up(t, "worker-1", "stopped", blue)
 	node.writeReport(t, stopped.listed(v1alpha1.SandboxReady))
 	stopped.forceDelete(t)
+	v.said(t, `msg=Held pool=kube-system/10.1.0.0-24 address=10.1.0.1 podRef=default/stopped .*reason=PhantomPod.* age=`)
 	node.writeReport(t, stopped.stopped())
-	s.waitReleased(t, promptly, "10.1.0.0-24", "1")
+	t.Logf("released %s after the report", s.waitReleased(t, promptly, "10.1.0.0-24", "1"))
+	v.is(t, `ip_reconcile_released_total{reason="PodGone"}`, 2)
 	s.event(t, "IPAddressGarbageCollected", "IPPool", "10.1.0.0-24")
+	v.said(t, `msg=Released pool=kube-system/10.1.0.0-24 address=10.1.0.1 podRef=default/stopped ifName=net1 `+
+		`verdict=Stale reason=PodGone rule=gone-ended evidence=.* containerID=`+stopped.sandbox.ID+` age=`)
 
-	s.pauseAll(t, "true")
-	v.is(t, "ip_reconcile_paused", 1)
-	s.pauseAll(t, "false")
+	const refused = `ip_reconcile_refused_total{reason="Paused"}`
+	for name, pause := range map[string]func(value string){
+		"in-a-pool":  func(value string) { s.patch(t, harness.IPPools, "10.1.0.0-24", pausing(value)) },
+		"everywhere": func(value string) { s.pauseAll(t, value) },
+	} {
+		paused, before := s.up(t, "worker-1", "paused-"+name, blue), v.metric(refused)
+		pause("true")
+		paused.forceDelete(t)
+		node.writeReport(t, paused.stopped())
+		v.is(t, "ip_reconcile_candidates", 1)
+		v.counts(t, refused, before+1)
+		equal(t, "paused "+name, v.metric("ip_reconcile_paused") == 1, name == "everywhere")
+		pause("false")
+		s.waitReleased(t, promptly, "10.1.0.0-24", "1")
+	}
 	v.is(t, "ip_reconcile_paused", 0)
 
 	if log := v.stderr.String(); strings.Contains(log, "forbidden") {
 		t.Errorf("it misses rights")
 	}
-
 }
 
 // TestDeploy_RecoverJob runs the command of deploy/recover-job with the token of its pod, in a cluster that has only
@@ -147,7 +163,7 @@ func TestDeploy_RecoverJob(t *testing.T) {
 	s := newStageWithReports(t, "worker-1")
 	check(t, s.CreateNAD(t.Context(), blue))
 	kubeconfig := s.applied(t, "../deploy/recover-job")
-	objects := byName(t, s.rendered(t, "../deploy/recover-job"))
+	objects := byName(t, kustomized(t, "../deploy/recover-job"))
 	job := as[batchv1.Job](t, objects["Job ip-reconcile-recover-job"])
 	for _, name := range []string{"ClusterRole ip-reconcile-check-recover-job", "ServiceAccount ip-reconcile"} {
 		if objects[name] != nil {

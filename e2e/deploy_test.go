@@ -93,7 +93,7 @@ func agentsNamespace(t testing.TB) string {
 // its template.
 func (s *stage) applied(t testing.TB, folder string) (kubeconfig string) {
 	t.Helper()
-	objects := s.rendered(t, folder)
+	objects := kustomized(t, folder)
 	out, errs, err := s.Kubectl(t.Context(), "apply", "-k", folder, "--validate=strict")
 	if err != nil || errs != "" {
 		t.Fatalf("kubectl apply: %v\n%s", err, errs)

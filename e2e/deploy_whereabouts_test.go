@@ -183,7 +183,7 @@ func TestWhereabouts_DaemonSetWithoutControlLoop(t *testing.T) {
 		text := strings.Replace(string(try(os.ReadFile(folder+"/kustomization.yaml")).must(t)), "resources:\n",
 			"resources:\n- whereabouts.yaml\n", 1)
 		check(t, os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(text), 0o600))
-		set := as[appsv1.DaemonSet](t, byName(t, s.rendered(t, folder))["DaemonSet whereabouts"])
+		set := as[appsv1.DaemonSet](t, byName(t, kustomized(t, folder))["DaemonSet whereabouts"])
 		contains(t, "the arguments", fmt.Sprint(set.Spec.Template.Spec.Containers[0].Args), "exec /token-watcher.sh",
 			"exec /install-cni.sh")
 	})

@@ -21,22 +21,7 @@ type explanation struct {
 	Advice []struct {
 		Why     string `json:"why"`
 		Command string `json:"command"`
-		OnNode  string `json:"onNode"`
 	} `json:"advice"`
-}
-
-// commands are the advised commands, with the node for those that run on one.
-func (e *explanation) commands() (all []string) {
-	for _, a := range e.Advice {
-		switch {
-		case a.Command == "":
-		case a.OnNode != "":
-			all = append(all, a.OnNode+": "+a.Command)
-		default:
-			all = append(all, a.Command)
-		}
-	}
-	return all
 }
 
 // explain runs explain as the admin and checks that kubectl accepts every advised command.
@@ -73,11 +58,6 @@ func (s *stage) tryShell(t *testing.T, command string) (output string, err error
 	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir, "KUBECONFIG="+s.Kubeconfig())
 	out, err := cmd.CombinedOutput()
 	return string(out), err
-}
-
-// kubectlTo is a kubectl command for the cluster of the test.
-func (s *stage) kubectlTo(verb string) string {
-	return "kubectl --kubeconfig=" + s.Kubeconfig() + " " + verb
 }
 
 // The test changes the records as a restore of etcd does. The pods have their addresses from the real plugin, and the
@@ -139,7 +119,7 @@ func TestConflict_EndsInTheOrderOfTheDocs(t *testing.T) {
 // person is the kubeconfig of a user with one of the ClusterRoles of the manifests.
 func (s *stage) person(t *testing.T, role string) (kubeconfig string) {
 	t.Helper()
-	rules := as[rbacv1.ClusterRole](t, byName(t, s.rendered(t, "../deploy/base"))["ClusterRole "+role]).Rules
+	rules := as[rbacv1.ClusterRole](t, byName(t, kustomized(t, "../deploy/base"))["ClusterRole "+role]).Rules
 	return s.account(t, "somebody-with-"+role, rules)
 }
 

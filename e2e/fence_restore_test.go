@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"sync"
@@ -18,14 +17,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
-
-// restores is how often the tests restore etcd: `IP_RECONCILE_RESTORES=20` to measure.
-func restores(t testing.TB) int {
-	if text := os.Getenv("IP_RECONCILE_RESTORES"); text != "" {
-		return try(strconv.Atoi(text)).must(t)
-	}
-	return 3
-}
 
 // keepAdding makes ADDs for pods and retries each until it succeeds, as kubelet does. It returns a counter and a
 // function that waits for all.
@@ -77,7 +68,7 @@ func TestFence_StandsAtOnceAfterARestore(t *testing.T) {
 	replicas := []*server{s.replica(t, s.Kubeconfig(), "--repair"), s.replica(t, s.Kubeconfig(), "--repair")}
 	var times []time.Duration
 	slipped, waited := 0, []time.Duration(nil)
-	for i := range restores(t) {
+	for i := range 3 {
 		newcomers := []*pod{s.bare(t, "worker-1", "newcomer-"+strconv.Itoa(2*i)), s.bare(t, "worker-1", "newcomer-"+
 			strconv.Itoa(2*i+1))}
 		restore := s.backup(t)
@@ -191,40 +182,4 @@ func TestFence_OutlivesItsReplica(t *testing.T) {
 		second.said(t, "level=ERROR msg=\"Lowered the fence at its timeout")
 		contains(t, "the event", s.event(t, "FenceTimedOut", "Namespace", metav1.NamespaceSystem), "work remains")
 	})
-}
-
-// TestFence_OutageDelaysADDsLittle stops the API server without a restore.
-func TestFence_OutageDelaysADDsLittle(t *testing.T) {
-	t.Parallel()
-	s := newStage(t, "worker-1")
-	s.up(t, "worker-1", "keep", blue)
-	l, kubeconfig := s.link(t)
-	first := s.serve(t, kubeconfig, "--repair")
-	m, other := s.link(t)
-	second := s.replica(t, other, "--repair")
-	alone := time.Now()
-	s.pending(t, "worker-1", "alone", blue)
-	usual := time.Since(alone)
-	eventually(t, "both replicas to watch", func() bool { return first.ready() && second.ready() })
-	leases, from := s.record(t, leasesResource), s.revision(t)
-	var began time.Time
-	l.away(func() {
-		m.away(func() { time.Sleep(5 * time.Second) })
-		began = time.Now()
-	})
-	_, wait := s.adds(t, "web", 1, blue)
-	wait()
-	took := time.Since(began)
-	t.Logf("an ADD took %s as usual, and ended %s after the API server was back for us", usual.Round(time.Millisecond),
-		took.Round(time.Millisecond))
-	if took > time.Minute {
-		t.Error("that is too long")
-	}
-	check(t, leases.catchUp(t.Context()))
-	if who := leases.holders("whereabouts", from); slices.Contains(who, kube.FenceHolder) {
-		t.Errorf("a fence was raised: %v held the Lease", who)
-	}
-	for _, v := range []*server{first, second} {
-		v.is(t, "ip_reconcile_fence ", 0)
-	}
 }

@@ -112,10 +112,13 @@ func TestAuditLog_DistinguishesDELFromRelease(t *testing.T) {
 
 const protectingPolicy = "testdata/protect.yaml"
 
-// protectPools creates a policy that denies the removal of entry 1.
-func (s *stage) protectPools(t *testing.T) {
-	t.Helper()
+// The API server answers 422 to a write that a policy denies, as for a patch whose test fails. The alert
+// IPReconcileWritesDenied stays as long as writes are denied: each try counts.
+func TestRelease_DeniedByAPolicy(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "worker-1")
 	s.Dispose()
+	leak := s.up(t, "worker-1", "leak", blue).leak(t)
 	s.mustKubectl(t, "apply", "-f", protectingPolicy)
 	eventually(t, "the policy to be in force", func() bool {
 		_, err := s.of(harness.IPPools).Patch(t.Context(), "10.1.0.0-24", types.JSONPatchType,
@@ -123,14 +126,6 @@ func (s *stage) protectPools(t *testing.T) {
 			metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 		return err != nil
 	})
-}
-
-// The API server answers 422, as for a patch whose test fails.
-func TestRelease_DeniedByAPolicy(t *testing.T) {
-	t.Parallel()
-	s := newStage(t, "worker-1")
-	leak := s.up(t, "worker-1", "leak", blue).leak(t)
-	s.protectPools(t)
 	before, log := s.contents(t), s.AuditLog()
 	try(log.Next()).must(t)
 	out := s.run(t)
@@ -138,15 +133,7 @@ func TestRelease_DeniedByAPolicy(t *testing.T) {
 	contains(t, "what is said", out.judged(at(leak)).Message, "nobody releases here")
 	equal(t, "entries and reservations", slices.Sorted(maps.Keys(s.contents(t))), slices.Sorted(maps.Keys(before)))
 	equal(t, "deletes and creates of the reservation", len(try(log.Next()).must(t)), 2)
-	s.mustKubectl(t, "delete", "-f", protectingPolicy)
-}
 
-// The alert IPReconcileWritesDenied stays as long as writes are denied: each try counts.
-func TestServe_CountsDeniedWrites(t *testing.T) {
-	t.Parallel()
-	s := newStage(t, "worker-1")
-	s.up(t, "worker-1", "leak", blue).leak(t)
-	s.protectPools(t)
 	v := s.serve(t, s.Kubeconfig(), "--confirm-after", "0s", "--pool-metrics=false")
 	v.counts(t, `ip_reconcile_denied_writes_total`, 3)
 	equal(t, "series of pools", v.metric(`ip_reconcile_pool_addresses`), 0)

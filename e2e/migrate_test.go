@@ -56,7 +56,7 @@ func TestMigrate_ByKustomizeAndBack(t *testing.T) {
 	agent := m.agent(t, "worker-1")
 	agent.writeReport(t, stays.listed(v1alpha1.SandboxReady), lost.stopped())
 	lost.leak(t)
-	objects := m.rendered(t, filepath.Join(m.folder, "mine"))
+	objects := kustomized(t, filepath.Join(m.folder, "mine"))
 	pod := reconcilerPod(t, objects)
 	pod.Name, pod.Spec.NodeName = reconcilerName+"-0", "worker-1"
 	pod = try(m.Client().CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{})).must(t)

@@ -6,12 +6,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -89,52 +87,34 @@ func TestPlan_KilledInTheMiddle(t *testing.T) {
 	out.exits(t, 1)
 	s.checkReleased(t, before)
 
-	to := s.reverseProxy(t)
-	for _, c := range []struct {
-		kind  string
-		write int // 0 is the last one
-	}{{"/overlappingrangeipreservations/", 30}, {"/ippools/", 0}} {
-		if c.write == 0 {
-			full := map[string]bool{}
-			for place := range s.contents(t) {
-				name, _, _ := strings.Cut(place, " ")
-				full[name] = strings.HasPrefix(name, "10.2.")
-			}
-			for _, is := range full {
-				if is {
-					c.write++
+	pools := map[string]bool{} // which have something to be released
+	killed := func(kind string, nth int) {
+		t.Helper()
+		at := func(writes []string) bool {
+			n := 0
+			for _, w := range writes {
+				if strings.Contains(w, kind) {
+					n++
 				}
 			}
+			return n == nth
 		}
-		var mu sync.Mutex // one write after the other
-		writes, started, dead := 0, make(chan *command, 1), make(chan struct{})
-		kubeconfig := through(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodGet || !strings.Contains(r.URL.Path, c.kind) {
-				to.ServeHTTP(w, r)
-				return
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			if writes++; writes < c.write {
-				to.ServeHTTP(w, r)
-				return
-			}
-			if writes == c.write {
-				_ = (<-started).cmd.Process.Kill()
-			}
-			<-dead
-			panic(http.ErrAbortHandler)
-		}))
-		victim := s.beginProduct(t, "apply", file, "--allow-mass-release", "--kubeconfig", kubeconfig)
-		started <- victim
-		if o := victim.wait(); o.code >= 0 {
-			t.Fatalf("it was not killed: exit code %d\n%s", o.code, o.stderr)
+		k, isKilled := s.kill(t, at, false, "apply", file, "--allow-mass-release")
+		if !isKilled {
+			t.Fatalf("it was not killed: %v", k.writes)
 		}
-		close(dead)
+		clear(pools)
+		for place := range s.contents(t) {
+			if name, _, _ := strings.Cut(place, " "); strings.HasPrefix(name, "10.2.") {
+				pools[name] = true
+			}
+		}
 		if n := len(before) - len(s.contents(t)); n == 0 || n == len(places) {
-			t.Errorf("killed at write %d of %s: %d are released", c.write, c.kind, n)
+			t.Errorf("killed at %s: %d are released", k.last, n)
 		}
 	}
+	killed("DELETE overlappingrangeipreservations/", 30)
+	killed("PATCH ippools/", len(pools)) // the last one
 	out, became := s.appliedPlan(t, file, "--allow-mass-release")
 	out.exits(t, 0)
 	s.checkReleased(t, before, places...)
@@ -149,6 +129,8 @@ func TestPlan_KilledInTheMiddle(t *testing.T) {
 	s.judges(t, at(live), "InUse AddressOnPod")
 }
 
+// TestPlan_LessThanPlanned plans from exported files, and applies the plan to the cluster that they are of, which has
+// changed.
 func TestPlan_LessThanPlanned(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1")
@@ -173,7 +155,12 @@ func TestPlan_LessThanPlanned(t *testing.T) {
 		p.forceDelete(t)
 	}
 	agent.writeReport(t, listed(pods[0].stopped())...)
-	file, d := s.planned(t)
+	file, d := filepath.Join(t.TempDir(), "plan.json"), &docs.Plan{}
+	for code, more := range map[int]string{2: "", 0: ",namespaces"} { // which say of which cluster it is
+		export := s.export(t, exported+",leases,sandboxreports.ip-reconcile.dev"+more, "yaml")
+		product(t, "plan", "--snapshot", export, "--output-file", file).exits(t, code)
+	}
+	check(t, json.Unmarshal(try(os.ReadFile(file)).must(t), d))
 	equal(t, "items", len(d.Items), len(pods))
 
 	// The sandbox of one runs after all; a pod by the name of another is created; an entry is another sandbox' now.
@@ -199,36 +186,6 @@ func TestPlan_LessThanPlanned(t *testing.T) {
 	text.exits(t, 1)
 	contains(t, "the screen", text.stdout, "Released 0 items. 3 items not released.",
 		"2 of 5 items of the plan are not recorded any more", "sandbox Stopped on worker-1 → Ready on worker-1")
-}
-
-// TestPlan_OfASnapshot reviews exported files, and applies the plan to the cluster that they are of, which has changed.
-func TestPlan_OfASnapshot(t *testing.T) {
-	t.Parallel()
-	s := newStage(t, "worker-1")
-	leaked, returns := s.up(t, "worker-1", "leaked", blue), s.up(t, "worker-1", "returns", blue)
-	s.up(t, "worker-1", "runs", blue)
-	leaked.leak(t)
-	returns.leak(t)
-	dir := t.TempDir()
-	file := filepath.Join(dir, "plan.json")
-	const kinds = "ippools.whereabouts.cni.cncf.io,overlappingrangeipreservations.whereabouts.cni.cncf.io,pods,nodes," +
-		"net-attach-def"
-	for code, kinds := range map[int]string{2: kinds, 0: kinds + ",namespaces"} {
-		text, errs, err := s.Kubectl(t.Context(), "get", kinds, "-A", "-o", "yaml")
-		if err != nil {
-			t.Fatalf("kubectl get: %v: %s", err, errs)
-		}
-		export := filepath.Join(dir, fmt.Sprintf("export-%d.yaml", code))
-		check(t, os.WriteFile(export, []byte(text), 0o600))
-		product(t, "plan", "--snapshot", export, "--output-file", file).exits(t, code)
-	}
-
-	s.bare(t, "worker-1", "returns")
-	before := s.contents(t)
-	out, became := s.appliedPlan(t, file)
-	out.exits(t, 1)
-	s.checkReleased(t, before, stored(leaked)...)
-	contains(t, "what has changed", became[returns.ips[0]], "Changed: pod none → ")
 }
 
 // TestRead_Refuses in planfile has all other files that are refused.

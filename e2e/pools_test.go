@@ -111,12 +111,6 @@ func TestPools_CountWhatThePluginAssigns(t *testing.T) {
 
 }
 
-// changedPools is the document of `pools --unused`.
-type changedPools struct {
-	Notes []string
-	Pools []struct{ Pool, DeleteCommand string }
-}
-
 // poolCheck is the document of `pools check`.
 type poolCheck struct {
 	Answer  string
@@ -132,14 +126,6 @@ type poolCheck struct {
 func (s *stage) poolCheck(t *testing.T, code int, args ...string) (d poolCheck) {
 	t.Helper()
 	out := s.product(t, append([]string{"pools", "check"}, args...)...)
-	out.exits(t, code)
-	check(t, json.Unmarshal([]byte(out.stdout), &d))
-	return d
-}
-
-func (s *stage) changedPools(t *testing.T, code int, args ...string) (d changedPools) {
-	t.Helper()
-	out := s.product(t, append([]string{"pools"}, args...)...)
 	out.exits(t, code)
 	check(t, json.Unmarshal([]byte(out.stdout), &d))
 	return d
@@ -204,55 +190,6 @@ func TestPools_NewRange(t *testing.T) {
 		}
 		equal(t, "what is assigned twice next", d.Twice[0].Next, 1)
 	})
-}
-
-func TestPools_Unused(t *testing.T) {
-	t.Parallel()
-	s := newStage(t, "worker-1")
-	kept, dropped := simple("kept", "10.7.0.0/24"), simple("dropped", "10.8.0.0/24")
-	check(t, s.CreateNAD(t.Context(), kept))
-	check(t, s.CreateNAD(t.Context(), dropped))
-	s.up(t, "worker-1", "one", kept).del(t)
-	two := s.up(t, "worker-1", "two", dropped)
-	equal(t, "unused while both are defined", len(s.changedPools(t, 0, "--unused").Pools), 0)
-	nads := s.Dynamic().Resource(harness.NADs).Namespace("default")
-	check(t, nads.Delete(t.Context(), "dropped", metav1.DeleteOptions{}))
-	equal(t, "unused while it has an allocation", len(s.changedPools(t, 0, "--unused").Pools), 0)
-	two.del(t)
-	two.forceDelete(t) // a pod that carries an address stands against it, with or without an allocation
-
-	d := s.changedPools(t, 0, "--unused")
-	if len(d.Pools) != 1 || d.Pools[0].Pool != "kube-system/10.8.0.0-24" {
-		t.Fatalf("unused: %+v", d)
-	}
-	// An ADD by a configuration on a node, between the list and the command.
-	s.patch(t, harness.IPPools, "10.8.0.0-24",
-		fmt.Sprintf(`{"spec":{"allocations":{"1":{"id":%q,"podref":"default/one","ifname":"net1"}}}}`, noID))
-	retire := func(command string) []string {
-		args, isOurs := strings.CutPrefix(command, "ip-reconcile ")
-		if !isOurs || !strings.HasPrefix(args, "pools retire kube-system/10.8.0.0-24") {
-			t.Fatalf("the command is %q", command)
-		}
-		return append(strings.Fields(args), "--yes", "--confirm-after", "0")
-	}
-	s.product(t, retire(d.Pools[0].DeleteCommand)...).exits(t, 1)
-	s.patch(t, harness.IPPools, "10.8.0.0-24", `{"spec":{"allocations":{"1":null}}}`)
-
-	bad := network("bad", harness.IPAM{})
-	check(t, s.CreateNAD(t.Context(), bad))
-	d = s.changedPools(t, 0, "--unused")
-	if len(d.Pools) > 0 || !strings.Contains(strings.Join(d.Notes, " "), "default/bad") {
-		t.Errorf("with a definition that cannot be read: %+v", d)
-	}
-	check(t, nads.Delete(t.Context(), "bad", metav1.DeleteOptions{}))
-
-	s.product(t, retire(s.changedPools(t, 0, "--unused").Pools[0].DeleteCommand)...).exits(t, 0)
-	equal(t, "unused at the end", len(s.changedPools(t, 0, "--unused").Pools), 0)
-	_, err := s.of(harness.IPPools).Get(t.Context(), "10.8.0.0-24", metav1.GetOptions{})
-	if err == nil {
-		t.Error("the pool exists still")
-	}
-	try(s.of(harness.IPPools).Get(t.Context(), "10.7.0.0-24", metav1.GetOptions{})).must(t)
 }
 
 // TestNetworks_EveryKind has a leak beside a live pod in each kind.

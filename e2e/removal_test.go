@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -31,27 +30,9 @@ import (
 // the right.
 func withoutRight(verb string, r schema.GroupVersionResource) func(t *testing.T, e *evidence) func() {
 	return func(t *testing.T, e *evidence) func() {
-		roles := e.Client().RbacV1().ClusterRoles()
-		var undo []func()
-		for _, name := range []string{reconcilerName, "ip-reconcile-serve"} {
-			role := try(roles.Get(t.Context(), name, metav1.GetOptions{})).must(t)
-			before := role.Rules
-			role.Rules = without(role.Rules, r.Resource, verb)
-			role = try(roles.Update(t.Context(), role, metav1.UpdateOptions{})).must(t)
-			undo = append(undo, func() {
-				role.Rules = before
-				try(roles.Update(t.Context(), role, metav1.UpdateOptions{})).must(t)
-			})
-		}
-		right := authorizationv1.ResourceAttributes{Group: r.Group, Resource: r.Resource, Verb: verb}
-		may(t, e.statusStage.kubeconfig, right, false)
+		giveBack := e.loses(t, e.statusStage.kubeconfig, r, verb)
 		e.l.cut(watchOf(r.Resource))
-		return func() {
-			for _, f := range undo {
-				f()
-			}
-			may(t, e.statusStage.kubeconfig, right, true)
-		}
+		return giveBack
 	}
 }
 

@@ -43,6 +43,21 @@ func (s *stage) retire(t testing.TB, code int, args ...string) (state, why strin
 	return d.Pools[0].State, d.Pools[0].Detail
 }
 
+// unused are the commands that `pools --unused` prints.
+func (s *stage) unused(t testing.TB) (commands []string) {
+	t.Helper()
+	out := s.product(t, "pools", "--unused")
+	out.exits(t, 0)
+	var d struct {
+		Pools []struct{ DeleteCommand string }
+	}
+	check(t, json.Unmarshal([]byte(out.stdout), &d))
+	for _, p := range d.Pools {
+		commands = append(commands, p.DeleteCommand)
+	}
+	return commands
+}
+
 func (s *stage) undefine(t testing.TB, name string) {
 	t.Helper()
 	check(t, s.Dynamic().Resource(harness.NADs).Namespace("default").Delete(t.Context(), name, metav1.DeleteOptions{}))
@@ -82,6 +97,7 @@ func TestRetire_OnAnAPIServer(t *testing.T) {
 	live.del(t)
 	live.forceDelete(t)
 	before = s.contents(t)
+	equal(t, "unused while it has an allocation", len(s.unused(t)), 0)
 
 	state, _ := s.retire(t, 0, pool, "--dry-run")
 	equal(t, "a dry run", state, "WouldBeRetired")
@@ -108,6 +124,17 @@ func TestRetire_OnAnAPIServer(t *testing.T) {
 	equal(t, "the pool exists", s.exists(t, pool), false)
 	s.checkReleased(t, before, pool+" 2", "reservation 10.8.0.2")
 	contains(t, "history", s.product(t, "history", "pool/"+pool).stdout, `"what": "Retired"`)
+
+	again := s.up(t, "worker-1", "again", dropped)
+	again.del(t)
+	again.forceDelete(t)
+	command := s.unused(t)
+	equal(t, "commands for unused pools", len(command), 1)
+	args, isOurs := strings.CutPrefix(command[0], "ip-reconcile ")
+	equal(t, command[0]+" is ours", isOurs, true)
+	s.product(t, append(strings.Fields(args), "--yes", "--confirm-after", "0")...).exits(t, 0)
+	equal(t, "the empty pool exists", s.exists(t, pool), false)
+	equal(t, "the other pool exists", s.exists(t, "10.7.0.0-24"), true)
 }
 
 func TestRBAC_PeopleRetirePools(t *testing.T) {

@@ -57,6 +57,11 @@ func TestRuntime_PhantomBesideASuccessor(t *testing.T) {
 		n.answers(t, "10.1.0.1", false)
 		s.checkReleased(t, before) // its DEL was lost
 		n.sees(t, phantom.id, "Stopped")
+		// It stays listed until kubelet removes it.
+		equal(t, "its state", try(n.Status(t.Context(), phantom.id)).must(t).Status.State,
+			cri.PodSandboxState_SANDBOX_NOTREADY)
+		check(t, n.RemovePod(t.Context(), phantom.id))
+		n.sees(t, phantom.id, "Gone")
 		s.judges(t, "10.1.0.0-24 10.1.0.1", "Stale PodReplaced proven", "10.1.0.0-24 10.1.0.2", "InUse SandboxReady",
 			"10.2.0.0-24 10.2.0.1", "InUse SandboxReady")
 		s.checkReleased(t, before, "10.1.0.0-24 1", "reservation 10.1.0.1")
@@ -69,44 +74,6 @@ func TestRuntime_PhantomBesideASuccessor(t *testing.T) {
 // written is a pod's allocation as in contents.
 func written(p *livePod, ifName, podRef string) string {
 	return `{"id":"` + p.id + `","ifname":"` + ifName + `","podref":"` + podRef + `"}`
-}
-
-// A stopped sandbox stays listed until kubelet removes it, in the seed case for two months. Here one stays and one is
-// removed; both lost their DEL.
-func TestRuntime_StoppedSandbox(t *testing.T) {
-	everyContainerd(t, func(t *testing.T, s *stage, n *realNode) {
-		check(t, s.CreateNAD(t.Context(), blue))
-		kept, removed, live := n.up(t, "kept", blue), n.up(t, "removed", blue), n.up(t, "live", blue)
-		for _, p := range []*livePod{kept, removed, live} {
-			n.sees(t, p.id, "Ready") // only a reported sandbox can be reported as gone
-		}
-		before := s.contents(t)
-		equal(t, "entries and reservations", len(before), 6)
-
-		check(t, n.LoseDELs(true))
-		for _, p := range []*livePod{kept, removed} {
-			check(t, n.StopPod(t.Context(), p.id))
-			p.forget(t)
-		}
-		check(t, n.RemovePod(t.Context(), removed.id))
-		equal(t, "the state of what is kept", try(n.Status(t.Context(), kept.id)).must(t).Status.State,
-			cri.PodSandboxState_SANDBOX_NOTREADY)
-		n.answers(t, "10.1.0.1", false)
-		n.answers(t, "10.1.0.2", false)
-		n.sees(t, kept.id, "Stopped")
-		n.sees(t, removed.id, "Gone")
-		s.checkReleased(t, before)
-
-		out := s.product(t, "run") // with the default --confirm-after
-		out.exits(t, 0)
-		out.expect(t, "10.1.0.0-24 10.1.0.1", "Stale PodGone proven", "reservation 10.1.0.1", "Stale PodGone proven",
-			"10.1.0.0-24 10.1.0.2", "Stale PodGone proven", "reservation 10.1.0.2", "Stale PodGone proven",
-			"10.1.0.0-24 10.1.0.3", "InUse SandboxReady", "reservation 10.1.0.3", "InUse SandboxReady")
-		s.checkReleased(t, before, "10.1.0.0-24 1", "reservation 10.1.0.1", "10.1.0.0-24 2", "reservation 10.1.0.2")
-		containsNot(t, "the log", out.stderr, "Waiting before the next pass") // what is proven is released at once
-		n.answers(t, "10.1.0.3", true)
-		s.product(t, "check").exits(t, 0)
-	})
 }
 
 // TestRuntime_HungShim stops the shim of a pod's sandbox, so that containerd gets no answer from

@@ -19,43 +19,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-func TestRuntime_ContainerdRestarts(t *testing.T) {
-	everyContainerd(t, func(t *testing.T, s *stage, n *realNode) {
-		health := n.serving(t)
-		check(t, s.CreateNAD(t.Context(), blue))
-		web, phantom := n.up(t, "web", blue), n.up(t, "phantom", blue)
-		phantom.forget(t)
-		n.sees(t, web.id, "Ready")
-		n.sees(t, phantom.id, "Ready")
-		before := s.contents(t)
-		nothingIsReleased := func() {
-			t.Helper()
-			out := s.judges(t, of(1, "InUse SandboxReady")...)
-			out.expect(t, of(2, "Held PhantomPod")...)
-			s.checkReleased(t, before)
-		}
-		nothingIsReleased()
-
-		n.renews(t)
-		n.Kill()
-		health.turns(t, http.StatusInternalServerError, "cannot inspect the node", harness.Socket)
-		nothingIsReleased() // from the last report, which is less than a minute old
-		check(t, n.Start(t.Context()))
-		health.turns(t, http.StatusOK)
-		nothingIsReleased()
-		n.answers(t, "10.1.0.1", true)
-		n.answers(t, "10.1.0.2", true)
-
-		check(t, n.LoseDELs(true))
-		check(t, n.StopPod(t.Context(), phantom.id))
-		n.sees(t, phantom.id, "Stopped")
-		s.run(t).exits(t, 0)
-		s.checkReleased(t, before, entryAndReservation(2)...)
-		n.answers(t, "10.1.0.1", true)
-		n.answers(t, "10.1.0.2", false)
-	})
-}
-
 func TestRuntime_ContainerdForgetsItsPods(t *testing.T) {
 	everyContainerd(t, func(t *testing.T, s *stage, n *realNode) {
 		check(t, s.CreateNAD(t.Context(), blue))

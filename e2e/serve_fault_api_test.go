@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"path"
@@ -10,9 +11,6 @@ import (
 	"testing"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
@@ -45,10 +43,11 @@ type meeting struct {
 	*stage
 	v          *server
 	l          *link
-	kubeconfig string // of a ServiceAccount with servingRules, where the fault is about rights
+	kubeconfig string // of the Deployment's account, where the fault is about rights
 }
 
-// serveFaults are what may go wrong between a server and the API server.
+// serveFaults are what may go wrong between a server and the API server. In TestServe_FieldFaults the API server itself
+// answers lists and watches with 429, and in TestServe_Restore a proof comes while all is answered with 503.
 func serveFaults() []serveFault {
 	is := func(method, resource string) func(*http.Request) bool {
 		return func(r *http.Request) bool {
@@ -64,6 +63,8 @@ func serveFaults() []serveFault {
 		}
 		return 0
 	}}
+	watches := refuses("every watch with 500", just(http.StatusInternalServerError, anyWatch), true)
+	watches.frees = true // full passes list, whatever becomes of the watches
 	all := []serveFault{
 		{name: "the API server is away", away: true,
 			begin: func(_ *testing.T, m *meeting) { m.StopAPI() },
@@ -72,9 +73,7 @@ func serveFaults() []serveFault {
 			begin: func(_ *testing.T, m *meeting) { m.StopAPI(); m.StopEtcd() },
 			end:   func(t *testing.T, m *meeting) { check(t, m.StartEtcd()); check(t, m.StartAPI(t.Context())) }},
 		refuses("every list with 429", just(http.StatusTooManyRequests, lists), true),
-		refuses("every watch with 500", just(http.StatusInternalServerError, anyWatch), true).whichReleases(),
-		refuses("every watch with 429", just(http.StatusTooManyRequests, anyWatch), true).whichReleases(),
-		refuses("all with 503", everything(http.StatusServiceUnavailable), true),
+		watches,
 		refuses("lists of pods with 500", just(http.StatusInternalServerError, is(http.MethodGet, "pods")), true),
 		refuses("patches with 500", just(http.StatusInternalServerError, is(http.MethodPatch, "ippools")), false),
 		refuses("deletes of reservations with 429", just(http.StatusTooManyRequests,
@@ -86,17 +85,11 @@ func serveFaults() []serveFault {
 	}
 	all[0].says = `level=ERROR msg="reconciler run failed" error=.*is unreachable`
 	all[1].says = all[0].says
-	for _, right := range []serveFault{
-		{name: "list pods", says: `reconciler run failed" error="cannot list pods: forbidden`},
-		{name: "list,watch ippools", says: `reconciler run failed" error="cannot list IPPools: forbidden`},
-		{name: "patch ippools", says: `Not released.*forbidden.*cannot patch resource`, late: true},
-		{name: "list leases", says: `cannot take whereabouts' Lease.*: forbidden|cannot list the node agents' Leases in ` +
-			`namespace ip-reconcile-node-lease`},
-		{name: "list sandboxreports", says: `cannot list SandboxReports`},
-		{name: "list nodes", says: `cannot list nodes: forbidden`, frees: true},
-	} {
-		all = append(all, right.ofRights())
-	}
+	all = append(all,
+		ofRights(serveFault{says: `reconciler run failed" error="cannot list pods: forbidden`}, podsResource, "list", "get",
+			"watch"),
+		ofRights(serveFault{says: `cannot list nodes: forbidden`, frees: true}, nodesResource, "list", "get", "watch"),
+		ofRights(serveFault{says: `Not released.*forbidden.*cannot patch resource`, late: true}, harness.IPPools, "patch"))
 	return all
 }
 
@@ -117,52 +110,14 @@ func refuses(what string, f faults, cut bool) serveFault {
 	return c
 }
 
-// whichReleases is the fault where proven releases go on: full passes list, whatever becomes of the watches.
-func (c serveFault) whichReleases() serveFault {
-	c.frees = true
-	return c
-}
-
-// servingRules are all rules that serve needs: verbs by resource.
-var servingRules = map[schema.GroupVersionResource]string{
-	harness.IPPools: "get list watch patch", harness.Reservations: "get list watch create delete",
-	harness.NADs: "get list watch",
-	podsResource: "get list watch", nodesResource: "get list watch", {Resource: "namespaces"}: "get list watch",
-	{Resource: "events"}: "create patch", sandboxReports: "get list watch", leasesResource: "get list watch create update",
-}
-
-// ofRights is a fault that removes verbs on a resource from the server's role; without verbs all of them. Open watches
-// outlive the permission, but passes ask again.
-func (c serveFault) ofRights() serveFault {
-	text, resource, _ := strings.Cut(c.name, " ")
-	verbs := strings.Split(text, ",")
-	grants := func(t *testing.T, m *meeting, want bool) {
-		var rules []rbacv1.PolicyRule
-		right := authorizationv1.ResourceAttributes{Resource: resource, Verb: verbs[0]}
-		for r, all := range servingRules {
-			rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{r.Group}, Resources: []string{r.Resource},
-				Verbs: strings.Fields(all)})
-			if r.Resource == resource {
-				right.Group = r.Group
-			}
-		}
-		if !want && resource == "ippools" {
-			rules = without(rules, resource, verbs...)
-		} else if !want {
-			rules = without(rules, resource)
-		}
-		if m.kubeconfig == "" {
-			m.kubeconfig = m.account(t, "serve", rules)
-		}
-		roles := m.Client().RbacV1().ClusterRoles()
-		role := try(roles.Get(t.Context(), "serve", metav1.GetOptions{})).must(t)
-		role.Rules = rules
-		try(roles.Update(t.Context(), role, metav1.UpdateOptions{})).must(t)
-		may(t, m.kubeconfig, right, want)
-	}
-	c.name, c.flags = "it has no permission on "+c.name, []string{"--cron", "@every 5s"}
-	c.begin = func(t *testing.T, m *meeting) { grants(t, m, false) }
-	c.end = func(t *testing.T, m *meeting) { grants(t, m, true) }
+// ofRights is a fault that takes verbs on a resource from the server's account. Open watches outlive the permission,
+// but passes ask again. TestRemoval_Rights takes list and watch of each kind.
+func ofRights(c serveFault, r schema.GroupVersionResource, verbs ...string) serveFault {
+	var giveBack func()
+	c.name = fmt.Sprintf("it may not %s %s", strings.Join(verbs, ", "), r.Resource)
+	c.flags = []string{"--cron", "@every 5s"}
+	c.begin = func(t *testing.T, m *meeting) { giveBack = m.loses(t, m.kubeconfig, r, verbs...) }
+	c.end = func(*testing.T, *meeting) { giveBack() }
 	return c
 }
 
@@ -180,7 +135,7 @@ func TestServe_Faults(t *testing.T) {
 			if c.away {
 				kubeconfig = s.Kubeconfig()
 			} else if c.flags != nil {
-				c.end(t, m)
+				m.kubeconfig = s.applied(t, "../deploy/deployment")
 				kubeconfig = m.kubeconfig
 			}
 			m.v = s.serve(t, kubeconfig, c.flags...)
@@ -218,6 +173,7 @@ func TestServe_Faults(t *testing.T) {
 			if !c.away {
 				return
 			}
+			equal(t, "fences", m.v.metric("ip_reconcile_fences_total{")+m.v.metric("ip_reconcile_fence "), 0)
 			// The server judges from the caches again, not by full passes alone.
 			s.judgedChange(t, m.v)
 			last := s.up(t, "worker-1", "last", blue)
@@ -240,55 +196,20 @@ func (s *stage) waitRecreated(t testing.TB, before contents) {
 	})
 }
 
-func TestServe_CRDComesAndGoes(t *testing.T) {
+// Without definitions releases go on. TestRemoval_Definitions has what each kind without a CRD holds.
+func TestServe_WithoutDefinitions(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1").withRaceDetector()
-	reports, pools, nads := s.crd(t, sandboxReports), s.crd(t, harness.IPPools), s.crd(t, harness.NADs)
-	v := s.serve(t, s.Kubeconfig(), "--confirm-after", "3s")
-	held := `ip_reconcile_allocations{reason="NoFreshReport",verdict="Held"}`
-
-	// SandboxReports were observed: that they are no longer served proves nothing.
-	one := s.agent(t, "worker-1")
-	keep, silent := s.up(t, "worker-1", "keep", blue), s.up(t, "worker-1", "silent", blue)
-	one.writeReport(t, keep.listed("Ready"), silent.listed("Ready"))
-	v.inUse(t, 2)
-	before := s.contents(t)
-	one.change(func() { // it does not renew meanwhile
-		s.removeCRD(t, sandboxReports)
-		silent.leak(t)
-		v.is(t, held, 1)
-		s.serves(t, sandboxReports, reports)
-	})
-	one.writeReport(t, keep.listed("Ready"), silent.listed("Ready"))
-	v.is(t, `ip_reconcile_allocations{reason="PhantomPod",verdict="Held"}`, 1)
-	s.checkReleased(t, before)
-	one.writeReport(t, keep.listed("Ready"), silent.stopped())
-	s.waitReleased(t, recovery, "10.1.0.0-24", "2")
-	s.checkReleased(t, before, stored(silent)...)
-
-	// It continues without definitions.
-	s.removeCRD(t, harness.NADs)
-	web := s.up(t, "worker-1", "web", blue)
+	v, one := s.serve(t, s.Kubeconfig()), s.agent(t, "worker-1")
+	keep, web := s.up(t, "worker-1", "keep", blue), s.up(t, "worker-1", "web", blue)
 	one.writeReport(t, keep.listed("Ready"), web.listed("Ready"))
 	v.inUse(t, 2)
+	s.removeCRD(t, harness.NADs)
+	before := s.contents(t)
 	web.leak(t)
 	one.writeReport(t, keep.listed("Ready"), web.stopped())
 	s.waitReleased(t, recovery, "10.1.0.0-24", "2")
-	s.serves(t, harness.NADs, nads)
-
-	// Without pools there is nothing to judge, and nothing is concluded.
-	reserved := try(s.of(harness.Reservations).Get(t.Context(), "10.1.0.1", metav1.GetOptions{})).must(t)
-	s.removeCRD(t, harness.IPPools)
-	v.said(t, `reconciler run failed" error=.* does not serve ippools`)
-	equal(t, "the reservation", try(s.of(harness.Reservations).Get(t.Context(), "10.1.0.1",
-		metav1.GetOptions{})).must(t).GetUID(), reserved.GetUID())
-	s.serves(t, harness.IPPools, pools)
-	again := s.up(t, "worker-1", "again", simple("green", "10.2.0.0/24"))
-	one.writeReport(t, keep.listed("Ready"), again.listed("Ready"))
-	v.is(t, `ip_reconcile_allocations{reason="SandboxReady",verdict="InUse"}`, 1)
-	again.leak(t)
-	one.writeReport(t, keep.listed("Ready"), again.stopped())
-	s.waitReleased(t, recovery, "10.2.0.0-24", "1")
+	s.checkReleased(t, before, stored(web)...)
 	v.repeatsNothing(t)
 }
 

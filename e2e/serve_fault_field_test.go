@@ -35,13 +35,12 @@ import (
 
 // A fieldFault is what other tools and people do to a cluster in which the product is installed and runs.
 type fieldFault struct {
-	name      string
-	begin     func(t *testing.T, i *statusStage) (end func())
-	says      []string // in status meanwhile
-	logs      string   // meanwhile
-	releases  bool     // meanwhile, too
-	noReports bool     // nobody can write any meanwhile
-	met       func(t *testing.T, i *statusStage)
+	name     string
+	begin    func(t *testing.T, i *statusStage) (end func())
+	says     []string // in status meanwhile
+	logs     string   // meanwhile
+	releases bool     // meanwhile, too
+	met      func(t *testing.T, i *statusStage)
 }
 
 // TestServe_FieldFaults has a leak appear during each fault: status says what is wrong, nothing else is released, and
@@ -59,9 +58,7 @@ func TestServe_FieldFaults(t *testing.T) {
 			end := f.begin(t, i)
 			web.forceDelete(t)
 			check(t, web.sandbox.Close())
-			if !f.noReports {
-				i.two.writeReport(t, web.stopped())
-			}
+			i.two.writeReport(t, web.stopped())
 			if f.met != nil {
 				f.met(t, i)
 			}
@@ -78,9 +75,6 @@ func TestServe_FieldFaults(t *testing.T) {
 				i.waitReleased(t, recovery, "10.1.0.0-24", "2")
 			}
 			end()
-			if f.noReports {
-				i.two.writeReport(t, web.stopped())
-			}
 			t.Logf("released %s after the fault", i.waitReleased(t, recovery, "10.1.0.0-24", "2"))
 			i.checkReleased(t, before, stored(web)...)
 			if !within(time.Minute, time.Second, func() bool {
@@ -130,24 +124,10 @@ func TestServe_LargePool(t *testing.T) {
 	v.repeatsNothing(t)
 }
 
+// fieldFaults are those that no other test has: TestRemoval_Rights revokes rights, and in TestServe_OnePoolHangs a
+// webhook hangs.
 func fieldFaults() []fieldFault {
-	failedWrites := []string{"✗ The last pass", "could not release 1 stale item: writes failed"}
 	return []fieldFault{
-		{name: "RBAC is revoked", says: []string{
-			"✗ RBAC forbids ServiceAccount kube-system/ip-reconcile to list ippools (", "✗ The pass at",
-			"failed (cannot list", ": forbidden"}, begin: func(t *testing.T, i *statusStage) func() {
-			api := i.Client().RbacV1().ClusterRoles()
-			role := try(api.Get(t.Context(), reconcilerName, metav1.GetOptions{})).must(t)
-			before := role.Rules
-			role.Rules = slices.DeleteFunc(slices.Clone(before), func(r rbacv1.PolicyRule) bool {
-				return !slices.Contains(r.Resources, "leases")
-			})
-			role = try(api.Update(t.Context(), role, metav1.UpdateOptions{})).must(t)
-			return func() {
-				role.Rules = before
-				try(api.Update(t.Context(), role, metav1.UpdateOptions{})).must(t)
-			}
-		}},
 		{name: "the definition of pools loses a field", says: []string{"! Pools, reservations and pods disagree: 2 Malformed",
 			"none is stale"}, begin: func(t *testing.T, i *statusStage) func() {
 			end := i.changedCRD(t, harness.IPPools, func(spec map[string]any) {
@@ -182,13 +162,6 @@ func fieldFaults() []fieldFault {
 			eventually(t, "pools not to be served", func() bool { return !served() })
 			return func() { end(); eventually(t, "pools to be served", served) }
 		}},
-		{name: "pools cannot be converted", says: []string{"✗ Addresses cannot be judged: list IPPools", "✗ The pass at",
-			"failed (list IPPools", "conversion webhook for whereabouts.cni.cncf.io/v1beta1, Kind=IPPool failed"},
-			begin: func(t *testing.T, i *statusStage) func() { return i.withoutConversion(t, harness.IPPools) }},
-		{name: "reports cannot be converted", noReports: true, says: []string{
-			"✗ The node agents' reports cannot be listed", "conversion webhook for ip-reconcile.dev/v1beta1, " +
-				"Kind=SandboxReport failed", "none is stale"},
-			begin: func(t *testing.T, i *statusStage) func() { return i.withoutConversion(t, sandboxReports) }},
 		{name: "all Leases are deleted", says: []string{
 			"✗ 0 of 2 node agents have a fresh report"}, begin: func(t *testing.T, i *statusStage) func() {
 			for _, a := range []*agent{i.one, i.two} {
@@ -205,14 +178,10 @@ func fieldFaults() []fieldFault {
 				}
 			}
 		}},
-		{name: "a webhook refuses", says: failedWrites, begin: func(t *testing.T, i *statusStage) func() {
-			return i.webhook(t, 5, updates, func(*http.Request) bool { return false })
-		}},
-		{name: "a webhook hangs", says: failedWrites, begin: func(t *testing.T, i *statusStage) func() {
-			allows, end := hanging()
-			remove := i.webhook(t, 2, updates, allows)
-			return func() { remove(); end() }
-		}},
+		{name: "a webhook refuses", says: []string{"✗ The last pass", "could not release 1 stale item: writes failed"},
+			begin: func(t *testing.T, i *statusStage) func() {
+				return i.webhook(t, 5, updates, func(*http.Request) bool { return false })
+			}},
 		{name: "the API server answers 429", says: []string{"✗ The pass at", "failed (list", "too many requests"},
 			logs: `level=WARN msg="A request to the API server fails again and again" request="GET /a.*429 Too`,
 			met: func(t *testing.T, i *statusStage) {

@@ -4,23 +4,18 @@ package e2e
 
 import (
 	"encoding/json"
-	"fmt"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
-	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
@@ -106,8 +101,8 @@ func TestStatus_RecordsRunsInPodsOnly(t *testing.T) {
 		"✓ The last pass succeeded", "next is due at", "– No node agents are deployed")
 }
 
-// A fault is planted in a healthy installation and removed again. The golden file of its package has what status prints
-// for all other input; these faults need an API server.
+// A fault is planted in a healthy installation and removed again. TestStatus_Situations has what status prints for all
+// other input; these faults need an API server.
 type fault struct {
 	name  string
 	plant func(t *testing.T, i *statusStage) (undo func())
@@ -162,48 +157,6 @@ func statusFaults() []fault {
 					i.writeReports(t)
 				}
 			}},
-		{name: "agents of another release", says: []string{"! The reconciler is version 0.1.0, the agents 0.2.0, this " +
-			"command devel. They may judge differently"},
-			plant: func(t *testing.T, i *statusStage) func() {
-				set := func(version string) {
-					i.mustKubectl(t, "-n", "kube-system", "set", "image", "daemonset/ip-reconcile-agent", "*="+imageToSet+":"+version)
-				}
-				set("0.2.0")
-				return func() { set("0.1.0") }
-			}},
-		{name: "everything paused", says: []string{"! All releases are paused: namespace kube-system has the annotation",
-			"kubectl annotate namespace kube-system ip-reconcile.dev/paused-"},
-			plant: func(t *testing.T, i *statusStage) func() {
-				i.pauseAll(t, "true")
-				return func() { i.pauseAll(t, "") }
-			}},
-		{name: "a restore of etcd that is not settled", says: []string{
-			"✗ Releases are paused: etcd was restored (restore k3f7q2m9xa, detected at",
-			"until these nodes report: worker-1, worker-2"},
-			plant: func(t *testing.T, i *statusStage) func() {
-				return i.annotate(t, kube.RestoreLease, kube.RestoreAnnotation,
-					fmt.Sprintf(`{"id":"k3f7q2m9xa","restored":%q,"why":"a revision ran backwards"}`,
-						time.Now().UTC().Format(time.RFC3339)))
-			}},
-		{name: "whereabouts' own CronJob", says: []string{"✗ CronJob openshift-multus/ip-reconciler runs whereabouts' " +
-			"own /ip-reconciler", `patch cronjob/ip-reconciler -p '{"spec":{"suspend":true}}'`},
-			plant: func(t *testing.T, i *statusStage) func() {
-				const namespace = "openshift-multus"
-				i.namespace(t, namespace)
-				template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever,
-					Containers: []corev1.Container{
-						{Name: "whereabouts", Image: "example.com/whereabouts:v0.5.4", Command: []string{"/ip-reconciler",
-							"-log-level=verbose"}},
-					}}}
-				try(i.Client().BatchV1().CronJobs(namespace).Create(t.Context(),
-					&batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Name: "ip-reconciler"},
-						Spec: batchv1.CronJobSpec{Schedule: "*/15 * * * *",
-							JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: template}}}},
-					metav1.CreateOptions{})).must(t)
-				return func() {
-					check(t, i.Client().BatchV1().CronJobs(namespace).Delete(t.Context(), "ip-reconciler", metav1.DeleteOptions{}))
-				}
-			}},
 	}
 }
 
@@ -238,92 +191,4 @@ func (i *statusStage) annotate(t testing.TB, lease, name, value string) (undo fu
 			write(nil)
 		}
 	}
-}
-
-// comparable is the document of a check without its head, and without when and why an item is not released yet: that
-// depends on the time of the command.
-func (o *outcome) comparable(t testing.TB) string {
-	t.Helper()
-	var d map[string]any
-	check(t, json.Unmarshal([]byte(o.stdout), &d))
-	for _, field := range []string{"cluster", "observedAt", "toolVersion"} {
-		delete(d, field)
-	}
-	for _, list := range []string{"allocations", "reservations"} {
-		for _, it := range d[list].([]any) {
-			delete(it.(map[string]any), "detail")
-			delete(it.(map[string]any), "releasableAt")
-		}
-	}
-	return string(try(json.MarshalIndent(d, "", " ")).must(t))
-}
-
-func TestSysdump_JudgedAsTheLiveCluster(t *testing.T) {
-	t.Parallel()
-	const secret = "hunter2"
-	s := newStageWithReports(t, "worker-1", "worker-2", "worker-3")
-	s.applied(t, "../deploy/deployment-with-agent")
-	one := s.agent(t, "worker-1") // worker-2 has no report, and the Lease of worker-3 is of another content
-	check(t, s.CreateNAD(t.Context(), blue))
-	live, leaked := s.up(t, "worker-1", "live", blue), s.up(t, "worker-1", "leaked", blue)
-	silent, odd := s.up(t, "worker-2", "silent", blue), s.up(t, "worker-2", "odd", blue)
-	phantom := s.up(t, "worker-1", "phantom", blue)
-	s.pending(t, "worker-1", "pending", blue)
-	leaked.leak(t)
-	silent.leak(t)
-	phantom.forceDelete(t)
-	odd.finish(t, corev1.PodFailed)
-	one.writeReport(t, live.listed(v1alpha1.SandboxReady), leaked.gone(), phantom.listed(v1alpha1.SandboxReady))
-	s.pool(t, "10.9.0.0-24", "10.9.0.0/24", map[string]any{"1": entry("default/gone", noID), "x": entry("", noID)})
-	s.reservation(t, "10.1.0.77", "default/nobody", time.Hour)
-	for _, object := range []string{"pod/live", "node/worker-1", "ippools.whereabouts.cni.cncf.io/10.1.0.0-24",
-		"sandboxreports.ip-reconcile.dev/worker-1", "network-attachment-definitions.k8s.cni.cncf.io/blue"} {
-		for _, verb := range []string{"annotate", "label"} {
-			namespace := "default"
-			if strings.HasPrefix(object, "ippools") {
-				namespace = "kube-system"
-			}
-			s.mustKubectl(t, "-n", namespace, verb, object, "example.org/password="+secret)
-		}
-	}
-	dir := t.TempDir()
-	whole, redacted := filepath.Join(dir, "whole.tgz"), filepath.Join(dir, "redacted.tgz")
-
-	before := s.product(t, "check", "--all")
-	out := s.product(t, "sysdump", whole)
-	s.product(t, "sysdump", redacted, "--redact-names").exits(t, 0)
-	out.exits(t, 1) // nothing serves logs and metrics here
-	offline := product(t, "check", "--all", "--snapshot", whole, "-o", "json")
-	equal(t, "the document of the bundle", offline.comparable(t), before.comparable(t))
-	equal(t, "the exit code", offline.code, before.code)
-	if before.Summary.Stale == 0 || before.Summary.Held == 0 || len(before.Findings) < 2 {
-		t.Errorf("there is not some of everything: %+v", before.Summary)
-	}
-	files := bundle(t, whole)
-	contains(t, "the manifest", files["sysdump/manifest.json"], `"kind": "Sysdump"`,
-		"logs/ip-reconcile-0-ip-reconcile.log: ", "metrics/ip-reconcile-0.txt: ")
-	contains(t, "the status", files["sysdump/status.txt"], "Deployment kube-system/ip-reconcile")
-
-	renamed := product(t, "check", "--all", "--snapshot", redacted, "-o", "json")
-	rules := func(o *outcome) (all []string) {
-		for _, i := range slices.Concat(o.Allocations, o.Reservations) {
-			all = append(all, strings.Join([]string{i.IP, i.verdict(), i.Rule}, " "))
-		}
-		return all
-	}
-	equal(t, "the verdicts with other names", strings.Join(rules(renamed), "\n"), strings.Join(rules(before), "\n"))
-	for _, path := range []string{whole, redacted} {
-		for name, text := range bundle(t, path) {
-			if strings.Contains(text, secret) {
-				t.Errorf("%s of %s has the secret", name, filepath.Base(path))
-			}
-			for _, name := range []string{"leaked", "silent", `"worker-1"`} {
-				if path == redacted && strings.Contains(text, name) {
-					at := strings.Index(text, name)
-					t.Errorf("the redacted bundle names %s: %s", name, text[max(0, at-100):min(len(text), at+50)])
-				}
-			}
-		}
-	}
-	s.product(t, "sysdump", whole).exits(t, 2) // it exists
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -75,11 +74,7 @@ func TestServe_TellsThePodThatWaits(t *testing.T) {
 	v.stop(t)
 
 	// Without permission to write events a process works, and says once what is missing.
-	roles := s.Client().RbacV1().ClusterRoles()
-	role := try(roles.Get(t.Context(), "ip-reconcile-serve", metav1.GetOptions{})).must(t)
-	role.Rules = without(role.Rules, "events", "create")
-	try(roles.Update(t.Context(), role, metav1.UpdateOptions{})).must(t)
-	may(t, kubeconfig, authorizationv1.ResourceAttributes{Resource: "events", Verb: "create"}, false)
+	s.loses(t, kubeconfig, schema.GroupVersionResource{Resource: "events"}, "create")
 	late := s.waits(t, "late", small)
 	v = s.serve(t, kubeconfig)
 	v.said(t, `msg="Cannot write Events on pods that wait for an address" error=".*forbidden`)

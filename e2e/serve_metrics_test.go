@@ -17,58 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/ip-reconcile/ip-reconcile/agent/cri/critest"
-	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
-
-func TestServe_ReleasesWhatAnEventProves(t *testing.T) {
-	t.Parallel()
-	s := newStageWithReports(t, "worker-1", "worker-2").withRaceDetector()
-	blue := simple("blue", "10.1.0.0/24")
-	check(t, s.CreateNAD(t.Context(), blue))
-	one := s.agent(t, "worker-1")
-	s.agent(t, "worker-2")
-	v := s.serve(t, s.Kubeconfig())
-
-	s.play(t, "a pod that was deleted by force, when its sandbox has stopped and not before", func(t *testing.T) {
-		p := s.up(t, "worker-1", "web", blue)
-		one.writeReport(t, p.listed("Ready"))
-		v.is(t, `ip_reconcile_allocations{reason="SandboxReady",verdict="InUse"}`, 1)
-		p.forceDelete(t)
-		v.is(t, `ip_reconcile_allocations{reason="PhantomPod",verdict="Held"}`, 1)
-		v.said(t, `msg=Held pool=kube-system/10.1.0.0-24 address=10.1.0.1 podRef=default/web .*reason=PhantomPod.* age=`)
-		one.writeReport(t, p.stopped())
-		t.Logf("released %s after the report", s.waitReleased(t, promptly, "10.1.0.0-24", "1"))
-		v.is(t, `ip_reconcile_candidates`, 0)
-		v.is(t, `ip_reconcile_released_total{reason="PodGone"}`, 2)
-		equal(t, "the event", s.event(t, "IPAddressGarbageCollected", "IPPool", "10.1.0.0-24"),
-			"successful cleanup of IP address [10.1.0.1] from network 10.1.0.0/24: PodGone (rule gone-ended)")
-		v.said(t, `msg=Released pool=kube-system/10.1.0.0-24 address=10.1.0.1 podRef=default/web ifName=net1 `+
-			`verdict=Stale reason=PodGone rule=gone-ended evidence=.* containerID=`+p.sandbox.ID+` age=`)
-		equal(t, "what remains", len(s.contents(t)), 0)
-	})
-
-	s.play(t, "nothing while it is paused, and at once when it is no longer", func(t *testing.T) {
-		p := s.up(t, "worker-1", "web", blue)
-		s.patch(t, harness.IPPools, "10.1.0.0-24", pausing("true"))
-		one.writeReport(t, p.listed("Ready"))
-		p.forceDelete(t)
-		one.writeReport(t, p.stopped())
-		v.is(t, `ip_reconcile_candidates`, 1)
-		v.counts(t, `ip_reconcile_refused_total{reason="Paused"}`, 1)
-		s.patch(t, harness.IPPools, "10.1.0.0-24", pausing("false"))
-		s.waitReleased(t, promptly, "10.1.0.0-24", "1")
-
-		s.pauseAll(t, "true")
-		v.is(t, `ip_reconcile_paused`, 1)
-		p = s.up(t, "worker-1", "web", blue)
-		p.forceDelete(t)
-		one.writeReport(t, p.stopped())
-		v.is(t, `ip_reconcile_candidates`, 1)
-		s.pauseAll(t, "false")
-		s.waitReleased(t, promptly, "10.1.0.0-24", "1")
-	})
-
-}
 
 func TestServe_SecureMetrics(t *testing.T) {
 	t.Parallel()
@@ -85,7 +34,7 @@ func TestAgent_SecureMetrics(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1").withRaceDetector()
 	folder := overlay(t, "", []string{"deployment-with-agent"}, []string{"agent/components/secure-metrics"}, "")
-	container := firstOf[appsv1.DaemonSet](t, s.rendered(t, folder), "DaemonSet").Spec.Template.Spec.Containers[0]
+	container := firstOf[appsv1.DaemonSet](t, kustomized(t, folder), "DaemonSet").Spec.Template.Spec.Containers[0]
 	s.applied(t, folder)
 	address, plain := freeAddress(t), freeAddress(t)
 	n := newFakeNode(t, "worker-1", critest.Containerd)
