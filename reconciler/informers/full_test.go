@@ -246,8 +246,7 @@ func (b *bench) isForbidden(t *testing.T, resource string) {
 
 // A pass that cannot compare may not conclude that nothing was restored.
 func TestFull_RevisionIsUnknown(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
+	b := parallelBench(t)
 	b.api.has("pods", aPod("web", "70"))
 	b.sets(t, "pods", aPod("web", "70"))
 	instead := b.api.Instead

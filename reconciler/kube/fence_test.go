@@ -234,14 +234,12 @@ func TestFence_Hold(t *testing.T) {
 // A process that has raised no fence leads while another replica keeps one. It must work under that fence, as long as
 // the fence can be renewed.
 func TestFence_HoldUnderThatOfAPeer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newLeaseAPI()
+	onLeases(t, func(t *testing.T, a *leaseAPI) {
 		peer, c := a.cluster(t, "peer").Fence(), a.cluster(t, "us")
 		joined := 0
 		hold := func() (time.Duration, error) {
 			began := time.Now()
-			err := c.Hold(t.Context(), "kube-system", []string{"whereabouts"},
-				func(context.Context, apply.Session) error { return nil })
+			err := holdShared(t, c, nothing)
 			return time.Since(began), err
 		}
 		raise(t, peer, theShared)
