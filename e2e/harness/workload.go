@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -54,13 +56,17 @@ func (r *Runtime) SandboxOf(ctx context.Context, uid string) (string, error) {
 
 // Output is the output of a pod's first container, in all of its runs that kubelet keeps.
 func (w *Worker) Output(pod *corev1.Pod) (stdout, stderr string, err error) {
-	folder := w.Outside(fmt.Sprintf("/var/log/pods/%s_%s_%s/%s", pod.Namespace, pod.Name, pod.UID,
-		pod.Spec.Containers[0].Name))
-	for run := range int(pod.Status.ContainerStatuses[0].RestartCount) + 1 {
-		log, readErr := os.ReadFile(filepath.Join(folder, fmt.Sprint(run, ".log")))
-		if !os.IsNotExist(readErr) { // kubelet removes the older ones
-			err = errors.Join(err, readErr)
-		}
+	runs, err := filepath.Glob(w.Outside(fmt.Sprintf("/var/log/pods/%s_%s_%s/%s/*.log", pod.Namespace, pod.Name, pod.UID,
+		pod.Spec.Containers[0].Name)))
+	slices.SortFunc(runs, func(a, b string) int { // their names are numbers
+		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+	})
+	if len(runs) == 0 {
+		err = errors.Join(err, fmt.Errorf("%s has no output", pod.Name))
+	}
+	for _, run := range runs {
+		log, readErr := os.ReadFile(run)
+		err = errors.Join(err, readErr)
 		for line := range strings.Lines(string(log)) {
 			// time, stream, F or P for a line that goes on, text
 			fields := strings.SplitN(line, " ", 4)
