@@ -211,7 +211,7 @@ func TestRestore_UnreadReport(t *testing.T) {
 	made := p.waits("it cannot be read", 2*minute, leakBeside("worker-2", 2*minute), unread, revision(91))
 	wantDetail(t, made, "worker-2 (its report cannot be read)")
 	p = p.restarted()
-	made = p.waits("in the process after it", hour, leakBeside("worker-2", hour), unread, revision(92))
+	p.waits("in the process after it", hour, leakBeside("worker-2", hour), unread, revision(92))
 	kept := *p.RestoreStore.(*memoryStore)
 	acknowledging := p.restarted()
 	acknowledging.releases("acknowledged", 2*hour, leakBeside("worker-2", 2*hour), unread, p.acknowledged(), revision(93))

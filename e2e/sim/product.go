@@ -291,7 +291,8 @@ func (s *Simulation) lead(ctx context.Context, r *replica, core kubernetes.Inter
 	}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &lock, LeaseDuration: 15 * time.Second, RenewDeadline: 10*time.Second + notAtOnce, RetryPeriod: 2 * time.Second,
-		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: work, OnStoppedLeading: func() {}},
+		ReleaseOnCancel: true,
+		Callbacks:       leaderelection.LeaderCallbacks{OnStartedLeading: work, OnStoppedLeading: func() {}},
 	})
 	if err != nil {
 		r.as.post(func() { s.fail("set up the election: %v", err) })

@@ -141,8 +141,8 @@ func (c *Cluster) take(ctx context.Context, namespace string, names []string) (*
 			return h, nil
 		case errors.Is(err, errPeerFence):
 			c.OnPeerFence()
-			return nil, fmt.Errorf("%w: Lease %s in namespace %s: %v", //nolint:errorlint // only text
-				apply.ErrLeaseBusy, names[0], namespace, err)
+			//nolint:errorlint // only text
+			return nil, fmt.Errorf("%w: Lease %s in namespace %s: %v", apply.ErrLeaseBusy, names[0], namespace, err)
 		case apierrors.IsForbidden(err):
 			c.OnDenied()
 			return nil, fmt.Errorf("%w: %v", apply.ErrLeaseForbidden, innermost(err)) //nolint:errorlint // only text
