@@ -77,14 +77,15 @@ func (s *Simulation) settle() {
 			s.startReplica(i)
 		}
 	}
+	var untilRead time.Duration // of what was forbidden
 	if s.forbidden[fakeapi.Claims] { // for longer than a confirmation takes
 		s.runUntil(time.Now().Add(s.plan.Confirm + 3*s.plan.Every))
-		s.forbidden[fakeapi.Claims] = false
+		s.forbidden[fakeapi.Claims], untilRead = false, s.plan.Every
 	}
 	if s.plan.Busy {
 		s.busy()
 	}
-	wait, passes := s.plan.Confirm+settleFor, s.counts["pass"]
+	wait, passes := untilRead+s.plan.Confirm+settleFor, s.counts["pass"]
 	if s.plan.Visits { // a pass confirms nothing while a machine has not reported, which is in every second one
 		wait += 2*s.plan.Every + memory.NodeQuarantine // and the machine may be there again for that long
 	}
