@@ -266,21 +266,6 @@ func (s *Simulation) checkAdded(a *attachment) {
 	}
 }
 
-// checkSettled checks that a fence which is lowered because no work remains leaves no address free that a sandbox uses
-// and that its node's report shows. What the report lacks, nobody can record, nor a phantom without a UID; and what no
-// definition assigns any more needs no record.
-func (s *Simulation) checkSettled() {
-	s.count("fence settled")
-	for a := range s.attachments() {
-		n, reported := a.sandbox.node, s.api.Get(fakeapi.At(fakeapi.Reports, "", a.sandbox.node.name))
-		isShown := s.reported(a.sandbox) && bytes.Contains(reported.JSON, []byte(`"`+a.ip.String()+`"`))
-		isAssigned := !s.plan.NoUID && len(s.definedFor(a)) > 0
-		if a.inUse() && isShown && isAssigned && n.linked && !n.silent() && s.entryOf(a) == (allocation{}) {
-			s.fail("the fence was lowered as settled, and no pool records %s of %s", a.ip, a)
-		}
-	}
-}
-
 // lostByWhereabouts reports whether whereabouts or a restore gave the entry of an attachment's address to another pod,
 // and no pass can have read a report yet with this sandbox. A release then does what the other's DEL would have done.
 func (s *Simulation) lostByWhereabouts(a *attachment, entry allocation) bool {

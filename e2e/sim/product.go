@@ -246,12 +246,7 @@ func (s *Simulation) serveReplica(ctx context.Context, r *replica, cluster *kube
 	if s.plan.Repair {
 		guard = restore.NewGuard(restore.GuardConfig{
 			Fence: cluster.Fence(), Detector: source, Timeout: restore.LongestFence, FullPass: requests.FullPass,
-			OnEvent: func(e restore.Event) {
-				recorder.FenceEvent(e)
-				if lowered, isEnd := e.(restore.Lowered); isEnd && lowered.Outcome == restore.Settled {
-					r.as.post(s.checkSettled)
-				}
-			},
+			OnEvent: recorder.FenceEvent,
 		})
 		full.Fence, source.OnRestore, cluster.OnPeerFence = cluster.Fence(), guard.ReportEvidence, guard.Join
 	}
