@@ -77,7 +77,7 @@ func (s *Simulation) settle() {
 			s.startReplica(i)
 		}
 	}
-	var untilRead time.Duration // of what was forbidden
+	var untilRead time.Duration      // of what was forbidden
 	if s.forbidden[fakeapi.Claims] { // for longer than a confirmation takes
 		s.runUntil(time.Now().Add(s.plan.Confirm + 3*s.plan.Every))
 		s.forbidden[fakeapi.Claims], untilRead = false, s.plan.Every
