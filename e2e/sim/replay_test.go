@@ -5,6 +5,7 @@ package sim
 import (
 	"encoding/json"
 	"flag"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -23,6 +24,13 @@ var twice = flag.Uint64("twice", 40, "how many histories are played a second tim
 // A history is a function of its seed: after other histories, beside them, and in another process. Each request and
 // each answer is the same, byte for byte, at the same time.
 func TestSim_SameSeedSameHistory(t *testing.T) {
+	defer func(asked bool) { *restores = asked }(*restores)
+	for _, *restores = range []bool{false, true} {
+		t.Run(fmt.Sprintf("restores=%t", *restores), playsTwice)
+	}
+}
+
+func playsTwice(t *testing.T) {
 	one, err := runWorker(t, *seed, *twice, shrinking)
 	if err != nil {
 		t.Fatal(err)

@@ -33,11 +33,11 @@ func gates() []Mutant {
 			Old:   `!isDry && !r.WithoutRestoreStore`, New: `false`},
 		{Fault: "While a watch is forbidden no older object is a restore", Decl: "FullSource.listAndVerify",
 			Tests: "TestFull_DetectsRestore",
-			Old:   `o.Restored = cmp.Or(f.takeRestore(), revisions, older)`,
+			Old:   `o.Restored = cmp.Or(f.takeRestore(), older)`,
 			New: `if !isSynced {
 		older = ""
 	}
-	o.Restored = cmp.Or(f.takeRestore(), revisions, older)`},
+	o.Restored = cmp.Or(f.takeRestore(), older)`},
 		{Fault: "An older object of a kind whose watch is forbidden is no restore", Decl: "Source.differences",
 			Tests: "TestFull_DetectsRestore",
 			Old:   `if kube.Older(listed, cached) {`, New: `if k.isCompared() && kube.Older(listed, cached) {`},

@@ -59,15 +59,16 @@ func (f FullSource) listAndVerify(ctx context.Context) (*facts.Observation, erro
 	if err != nil {
 		return nil, err
 	}
-	read, others := f.readKinds(o)
-	revisions, err := f.compareRevisions(ctx, read)
-	if err != nil {
-		return nil, fmt.Errorf("compare what was read with the watches: %w", err)
+	o.Restored = cmp.Or(f.takeRestore(), older)
+	if o.Restored == "" {
+		read, others := f.readKinds(o)
+		if o.Restored, err = f.compareRevisions(ctx, read); err != nil {
+			return nil, fmt.Errorf("compare what was read with the watches: %w", err)
+		}
+		if o.Restored == "" {
+			o.Restored, err = f.compareRevisions(ctx, others)
+		}
 	}
-	if revisions == "" {
-		revisions, err = f.compareRevisions(ctx, others)
-	}
-	o.Restored = cmp.Or(f.takeRestore(), revisions, older)
 	if o.Restored != "" {
 		f.OnRestore(o.Restored)
 	}

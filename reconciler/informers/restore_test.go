@@ -2,6 +2,7 @@ package informers
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -58,6 +59,22 @@ func TestRecordRestore(t *testing.T) {
 	equal(t, "the next pass", o.Restored, "a pool is older")
 	o = b.fullPass(t)
 	equal(t, "the pass after it", o.Restored, "")
+}
+
+// Two replicas name the same object, and so does a history that is played again.
+func TestRestore_NamesTheLastOlderObject(t *testing.T) {
+	b := parallelBench(t)
+	list := func(version string) (pods []any) {
+		for n := range 10 {
+			pods = append(pods, aPod(fmt.Sprintf("web-%d", n), version))
+		}
+		return pods
+	}
+	for range 5 {
+		b.lists(t, "pods", list("9")...)
+		b.lists(t, "pods", list("7")...)
+		equal(t, "the next pass", b.fullPass(t).Restored, "pods default/web-9 is at resourceVersion 7 after 9")
+	}
 }
 
 func TestRestartFullPass(t *testing.T) {

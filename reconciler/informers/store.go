@@ -80,21 +80,22 @@ func (s *store) Delete(o any) error {
 
 // Replace stores the objects of a list, and removes all others.
 func (s *store) Replace(list []any, _ string) error {
-	listed := make(map[types.NamespacedName]*item, len(list))
+	listed := make(map[types.NamespacedName]bool, len(list))
+	items := make([]*item, len(list))
 	for n, o := range list {
-		i := s.itemOf(o)
+		items[n] = s.itemOf(o)
 		list[n] = nil // the object may be large
-		listed[i.NamespacedName] = i
+		listed[items[n].NamespacedName] = true
 	}
 	s.source.mu.Lock()
 	defer s.source.mu.Unlock()
 	for name := range s.objects {
-		if listed[name] == nil {
+		if !listed[name] {
 			s.set(name, "", nil)
 		}
 	}
-	for name, i := range listed {
-		s.set(name, i.ResourceVersion, i)
+	for _, i := range items { // in their order, so that every process names the same object as evidence of a restore
+		s.set(i.NamespacedName, i.ResourceVersion, i)
 	}
 	s.isListed = true
 	s.warnIfPolled()
