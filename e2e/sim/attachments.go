@@ -20,6 +20,7 @@ type attachment struct {
 	ip     netip.Addr // that is configured there
 	state  attachmentState
 	lostAt time.Time   // when the entry of its address became another's, or stayed so at its ADD
+	freeAt time.Time   // when a fence ended because no work remained, and its address had no entry
 	twin   *attachment // that got the address as well, since an edit turned the check for overlaps off; nil for none
 }
 

@@ -184,6 +184,11 @@ func (s *Simulation) checkRewritten(ip netip.Addr, was, is allocation, holders [
 }
 
 func (s *Simulation) checkWritten(n *network, a netip.Addr, entry allocation) {
+	for other := range s.attachments() {
+		if other.id == entry.ID && other.ip == a {
+			other.freeAt = time.Time{}
+		}
+	}
 	if s.plan.Liar > 0 { // it may be of a sandbox that only the lying report has
 		return
 	}
@@ -244,13 +249,32 @@ const holdLasts = 5 * time.Second
 // read counts for 5 s and for the hold that begins then.
 const evidenceLasts = 20*time.Second + holdLasts
 
+// noteFree notes which addresses in use have no entry when a fence ends because no work remains, although the reports of
+// their nodes show them: no ADD may get one. A report without UIDs names no pod that could be recorded.
+func (s *Simulation) noteFree() {
+	s.count("fence ended without work")
+	for a := range s.attachments() {
+		n, report := a.sandbox.node, s.api.Get(fakeapi.At(fakeapi.Reports, "", a.sandbox.node.name))
+		isShown := s.reported(a.sandbox) && bytes.Contains(report.JSON, []byte(`"`+a.ip.String()+`"`))
+		if a.inUse() && isShown && !s.plan.NoUID && n.linked && !n.silent() && s.entryOf(a) == (allocation{}) {
+			s.count("fence ended over an address without an entry")
+			a.freeAt = time.Now()
+		}
+	}
+}
+
 // checkAdded checks an address that an ADD assigned while another sandbox uses it. whereabouts or a restore caused
-// that, unless the product released the address; then the release was wrong already.
+// that, unless the product released the address; then the release was wrong already. After a restore a fence keeps ADDs
+// from addresses that reports show, until they have entries again.
 func (s *Simulation) checkAdded(a *attachment) {
 	for _, other := range s.holders(a.net, a.ip, allocation{}) {
 		if other != a {
 			s.count("duplicate by others")
 			s.say("%s is used by %s as well", a.ip, other)
+			if !other.freeAt.IsZero() && !s.restoredSince(other.freeAt) {
+				s.fail("%s of %s was assigned to %s: the fence ended %s ago, before it had an entry", a.ip, other, a,
+					time.Since(other.freeAt))
+			}
 			other.lostAt = time.Now()
 		}
 	}

@@ -246,7 +246,12 @@ func (s *Simulation) serveReplica(ctx context.Context, r *replica, cluster *kube
 	if s.plan.Repair {
 		guard = restore.NewGuard(restore.GuardConfig{
 			Fence: cluster.Fence(), Detector: source, Timeout: restore.LongestFence, FullPass: requests.FullPass,
-			OnEvent: recorder.FenceEvent,
+			OnEvent: func(e restore.Event) {
+				recorder.FenceEvent(e)
+				if lowered, isEnd := e.(restore.Lowered); isEnd && lowered.Outcome == restore.Settled {
+					r.as.post(s.noteFree)
+				}
+			},
 		})
 		full.Fence, source.OnRestore, cluster.OnPeerFence = cluster.Fence(), guard.ReportEvidence, guard.Join
 	}
