@@ -65,6 +65,25 @@ func silently(do func(), agents ...*agent) {
 	agents[0].change(func() { silently(do, agents[1:]...) })
 }
 
+// backsUpALeak makes two pods on the node of the first agent, and a backup in which one of them is a leak that the report
+// of that agent proves. It is released when backsUpALeak returns, and back in the pool after restore.
+func (s *stage) backsUpALeak(
+	t *testing.T, v *server, l *link, agents ...*agent,
+) (keep, leaked *pod, restore func()) {
+	t.Helper()
+	one := agents[0]
+	keep, leaked = s.up(t, one.node, "keep", blue), s.up(t, one.node, "leaked", blue)
+	one.writeReport(t, keep.listed("Ready"), leaked.listed("Ready"))
+	v.inUse(t, 2)
+	l.away(func() {
+		leaked.leak(t)
+		one.writeReport(t, keep.listed("Ready"), leaked.stopped())
+		silently(func() { restore = s.backup(t) }, agents...)
+	})
+	s.waitReleased(t, recovery, "10.1.0.0-24", "2")
+	return keep, leaked, restore
+}
+
 // TestServe_Restore: the backup has an allocation that is proven to be a leak, and its address was assigned to another
 // pod since. The restore loses that pod, which still runs. etcd's revision has grown past the old one when it is read
 // again; in TestServe_RestoreLosesANode it is older.
@@ -74,16 +93,7 @@ func TestServe_Restore(t *testing.T) {
 	one, two := s.agent(t, "worker-1"), s.agent(t, "worker-2")
 	l, kubeconfig := s.link(t)
 	v := s.serve(t, kubeconfig, "--fence-timeout=0") // whatever is requested here is released
-	keep, leaked := s.up(t, "worker-1", "keep", blue), s.up(t, "worker-1", "leaked", blue)
-	one.writeReport(t, keep.listed("Ready"), leaked.listed("Ready"))
-	v.inUse(t, 2)
-	var restore func()
-	l.away(func() {
-		leaked.leak(t)
-		one.writeReport(t, keep.listed("Ready"), leaked.stopped())
-		silently(func() { restore = s.backup(t) }, one, two)
-	})
-	s.waitReleased(t, recovery, "10.1.0.0-24", "2")
+	keep, leaked, restore := s.backsUpALeak(t, v, l, one, two)
 	phantom := s.up(t, "worker-1", "phantom", blue)
 	equal(t, "the phantom's address", phantom.ips, leaked.ips)
 	one.writeReport(t, keep.listed("Ready"), phantom.listed("Ready"))
@@ -188,16 +198,7 @@ func TestServe_RestoreLosesANode(t *testing.T) {
 	one := s.agent(t, "worker-1")
 	l, kubeconfig := s.link(t)
 	v := s.serve(t, kubeconfig)
-	keep, leaked := s.up(t, "worker-1", "keep", blue), s.up(t, "worker-1", "leaked", blue)
-	one.writeReport(t, keep.listed("Ready"), leaked.listed("Ready"))
-	v.inUse(t, 2)
-	var restore func()
-	l.away(func() {
-		leaked.leak(t)
-		one.writeReport(t, keep.listed("Ready"), leaked.stopped())
-		silently(func() { restore = s.backup(t) }, one)
-	})
-	s.waitReleased(t, recovery, "10.1.0.0-24", "2")
+	keep, leaked, restore := s.backsUpALeak(t, v, l, one)
 	s.nodes["worker-2"] = harness.NewNode(t, s.ControlPlane, "worker-2")
 	two := s.agent(t, "worker-2")
 	phantom := s.up(t, "worker-2", "phantom", blue)

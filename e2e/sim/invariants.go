@@ -250,9 +250,13 @@ const holdLasts = 5 * time.Second
 const evidenceLasts = 20*time.Second + holdLasts
 
 // noteFree notes which addresses in use have no entry when a fence ends because no work remains, although the reports of
-// their nodes show them: no ADD may get one. A report without UIDs names no pod that could be recorded.
+// their nodes show them: no ADD may get one. A report without UIDs names no pod that could be recorded, and during a
+// pause nothing may be.
 func (s *Simulation) noteFree() {
 	s.count("fence ended without work")
+	if s.isPaused() {
+		return
+	}
 	for a := range s.attachments() {
 		n, report := a.sandbox.node, s.api.Get(fakeapi.At(fakeapi.Reports, "", a.sandbox.node.name))
 		isShown := s.reported(a.sandbox) && bytes.Contains(report.JSON, []byte(`"`+a.ip.String()+`"`))

@@ -2,9 +2,11 @@ package sim
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
 
 // stepKind is one kind of event in a cluster.
@@ -329,8 +331,12 @@ func (s *Simulation) editNetwork(a, how int) {
 
 func (s *Simulation) pause(on bool) {
 	s.edit(fakeapi.At(fakeapi.Namespaces, "", ownNamespace), "operator", func(c map[string]any) {
-		section(section(c, "metadata"), "annotations")["ip-reconcile.dev/paused"] = map[bool]string{true: "true",
-			false: "false"}[on]
+		section(section(c, "metadata"), "annotations")[ippool.PausedAnnotation] = strconv.FormatBool(on)
 	})
 	s.say("paused: %v", on)
+}
+
+func (s *Simulation) isPaused() bool {
+	c := fakeapi.Decode(s.api.Get(fakeapi.At(fakeapi.Namespaces, "", ownNamespace)).JSON)
+	return section(section(c, "metadata"), "annotations")[ippool.PausedAnnotation] == "true"
 }

@@ -49,6 +49,7 @@ func TestGuard_OneFencePerRestore(t *testing.T) {
 		}
 		for _, report := range []func(){
 			func() { g.ReportRestore("second", why) }, // the same backup, restored once more
+			func() { g.ReportRestore("third", "") },   // of which the stored state has no evidence
 			func() { g.ReportEvidence(why) },          // and again
 		} {
 			report()
