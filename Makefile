@@ -176,6 +176,10 @@ fuzz: ## Fuzz every target, one after the other (FUZZTIME=30s each), and print t
 mutants: ## Break the product on purpose, in one place at a time, and see that a unit test fails for each (RUN="the breaker" for some)
 	@$(GO) run ./internal/mutants $(if $(RUN),-run "$(RUN)")
 
+.PHONY: times
+times: ## Measure what the tables of docs/contribute/testing.md say, three times each, and write it there (RUN="go test" for some)
+	@.ci/times "$(RUN)"
+
 CALIBRATE ?= of the backup|A lost write|version runs backwards|A boot since
 
 .PHONY: calibrate

@@ -65,8 +65,8 @@ func silently(do func(), agents ...*agent) {
 	agents[0].change(func() { silently(do, agents[1:]...) })
 }
 
-// backsUpALeak makes two pods on the node of the first agent, and a backup in which one of them is a leak that the report
-// of that agent proves. It is released when backsUpALeak returns, and back in the pool after restore.
+// backsUpALeak makes two pods on the node of the first agent, and a backup in which one of them is a leak that the
+// report of that agent proves. It is released when backsUpALeak returns, and back in the pool after restore.
 func (s *stage) backsUpALeak(
 	t *testing.T, v *server, l *link, agents ...*agent,
 ) (keep, leaked *pod, restore func()) {

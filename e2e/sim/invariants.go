@@ -249,9 +249,9 @@ const holdLasts = 5 * time.Second
 // read counts for 5 s and for the hold that begins then.
 const evidenceLasts = 20*time.Second + holdLasts
 
-// noteFree notes which addresses in use have no entry when a fence ends because no work remains, although the reports of
-// their nodes show them: no ADD may get one. A report without UIDs names no pod that could be recorded, and during a
-// pause nothing may be.
+// noteFree notes which addresses in use have no entry when a fence ends because no work remains, although reports show
+// them: no ADD may get one. A report without UIDs names no pod that could be recorded, and during a pause nothing may
+// be.
 func (s *Simulation) noteFree() {
 	s.count("fence ended without work")
 	if s.isPaused() {
