@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -68,87 +66,6 @@ var served = map[string]struct{ apiVersion, kind string }{
 	Claims:         {"k8s.cni.cncf.io/v1alpha1", "IPAMClaim"},
 }
 
-// kind returns the apiVersion and kind of the answer.
-func (q *Request) kind() (apiVersion, kind string) {
-	if q.MetadataOnly() {
-		return "meta.k8s.io/v1", "PartialObjectMetadata"
-	}
-	return served[q.Resource].apiVersion, served[q.Resource].kind
-}
-
-// Request is a request as the server receives it.
-type Request struct {
-	Key
-	Method string
-	Query  url.Values
-	accept string
-	Body   []byte
-	by     string // the client
-}
-
-// Answer is the server's answer; watch is the stream of a watch.
-type Answer struct {
-	Status int
-	Body   []byte
-	Date   time.Time
-	Retry  string // Retry-After
-	watch  *watch
-	Err    error // instead of an answer
-}
-
-// ParseRequest returns a request of a client as the server receives it.
-func ParseRequest(r *http.Request, body []byte, by string) *Request {
-	q := &Request{Method: r.Method, Query: r.URL.Query(), accept: r.Header.Get("Accept"), Body: body, by: by}
-	q.Query.Del("timeoutSeconds") // any is drawn, and no watch lasts as long
-	// A copy: the store would keep the whole URL by a part of it.
-	parts := strings.Split(strings.Clone(strings.Trim(r.URL.Path, "/")), "/")
-	group := ""
-	switch {
-	case len(parts) > 2 && parts[0] == "api":
-		parts = parts[2:]
-	case len(parts) > 3 && parts[0] == "apis":
-		group, parts = parts[1], parts[3:]
-	default: // discovery
-		q.Resource = "discovery"
-		q.Name = r.URL.Path
-		return q
-	}
-	if parts[0] == "namespaces" && len(parts) > 2 {
-		q.Namespace, parts = parts[1], parts[2:]
-	}
-	q.Resource = group + "/" + parts[0]
-	if len(parts) > 1 {
-		q.Name = parts[1]
-	}
-	if field := q.Query.Get("fieldSelector"); q.Name == "" && field != "" {
-		for term := range strings.SplitSeq(field, ",") {
-			name, value, _ := strings.Cut(term, "=")
-			switch name {
-			case "metadata.name":
-				q.Query.Set("name", value)
-			case "metadata.namespace":
-				q.Namespace = value
-			}
-		}
-	}
-	return q
-}
-
-// group is the API group of a request, also of one for discovery.
-func (q *Request) group() string {
-	of := q.Resource
-	if of == "discovery" {
-		of = strings.TrimPrefix(q.Name, "/apis/")
-	}
-	group, _, _ := strings.Cut(of, "/")
-	return group
-}
-
-// Writes reports whether a request may change an object.
-func (q *Request) Writes() bool { return q.Method != http.MethodGet }
-
-func (q *Request) String() string { return q.by + ": " + q.Method + " " + q.Key.String() }
-
 // Serve performs a request and answers it.
 func (s *Server) Serve(q *Request) Answer {
 	a := s.answerTo(q)
@@ -185,23 +102,6 @@ func (s *Server) answerTo(q *Request) Answer {
 	return Failure(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, q.Method)
 }
 
-// OK answers with a document.
-func OK(content any) Answer {
-	text, err := json.Marshal(content)
-	if err != nil {
-		panic(err)
-	}
-	return Answer{Status: http.StatusOK, Body: text}
-}
-
-// Failure answers with a Status.
-func Failure(code int, reason metav1.StatusReason, message string) Answer {
-	a := OK(map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Failure",
-		"reason": string(reason), "code": code, "message": message})
-	a.Status = code
-	return a
-}
-
 // Discovery answers requests for the groups and resources that the server has.
 func (s *Server) Discovery(q *Request) Answer {
 	if q.Name == "/apis" {
@@ -221,21 +121,6 @@ func (s *Server) emptyList(q *Request) Answer {
 			"metadata": map[string]any{"resourceVersion": strconv.FormatUint(s.Revision, 10)}, "items": []any{}})
 	}
 	return Failure(http.StatusNotFound, metav1.StatusReasonNotFound, q.String())
-}
-
-// MetadataOnly reports whether the client reads objects' metadata alone.
-func (q *Request) MetadataOnly() bool { return strings.Contains(q.accept, "as=PartialObjectMetadata") }
-
-// shown is an object in the form that the request accepts.
-func (q *Request) shown(o *Object) []byte {
-	if !q.MetadataOnly() {
-		return o.JSON
-	}
-	var b bytes.Buffer
-	b.WriteString(`{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":`)
-	b.Write(o.meta)
-	b.WriteByte('}')
-	return b.Bytes()
 }
 
 func (s *Server) read(q *Request) Answer {
@@ -379,26 +264,4 @@ func decodeBody(body []byte) (map[string]any, error) {
 		return nil, err
 	}
 	return Decode(text), nil
-}
-
-// Response is the answer as a client's transport returns it.
-func (a Answer) Response(r *http.Request) (*http.Response, error) {
-	if a.Err != nil {
-		return nil, a.Err
-	}
-	h := http.Header{"Content-Type": {"application/json"}}
-	if !a.Date.IsZero() { // a proxy has not removed it
-		h.Set("Date", a.Date.UTC().Format(http.TimeFormat))
-	}
-	if a.Retry != "" {
-		h.Set("Retry-After", a.Retry)
-	}
-	resp := &http.Response{StatusCode: a.Status, Status: strconv.Itoa(a.Status) + " " + http.StatusText(a.Status),
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: h, Request: r, ContentLength: -1}
-	if a.watch != nil {
-		resp.Body = a.watch.body(r.Context())
-		return resp, nil
-	}
-	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(a.Body)), int64(len(a.Body))
-	return resp, nil
 }
