@@ -4,12 +4,14 @@ package e2e
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/ip-reconcile/ip-reconcile/agent/cri/critest"
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
@@ -93,6 +95,27 @@ func TestFence_ADDsWaitAndSucceed(t *testing.T) {
 		t.Logf("6 pods with two addresses each had them %s after the fence", time.Since(began).Round(time.Millisecond))
 		slices.Sort(ips)
 		equal(t, "addresses", len(slices.Compact(ips)), 12)
+	})
+
+	s.play(t, "by one replica that cannot renew for 6 s", func(t *testing.T) {
+		l, kubeconfig := s.link(t)
+		leases := s.record(t, leasesResource)
+		f := holderThrough(t, try(clientcmd.BuildConfigFromFlags("", kubeconfig)).must(t), "us").Fence()
+		f.Lead()
+		stood(t, f, allLeases)
+		from, since := s.revision(t), f.Since()
+		ended, wait := s.adds(t, "web", 2, blue)
+		time.Sleep(2 * time.Second)
+		l.suffers(everything(http.StatusServiceUnavailable))
+		time.Sleep(6 * time.Second)
+		equal(t, "it stands while nothing is renewed", !f.Since().IsZero(), false)
+		l.suffers(faults{})
+		eventually(t, "it to stand again, as before", func() bool { return f.Since().Equal(since) })
+		time.Sleep(2 * time.Second)
+		equal(t, "ADDs that did not wait", ended(), 0)
+		leases.fenced(t, from)
+		f.Lower(t.Context())
+		equal(t, "pods", len(wait()), 2)
 	})
 
 	s.play(t, "by two, of which the one that leads ends", func(t *testing.T) {

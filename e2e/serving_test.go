@@ -20,6 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
@@ -151,7 +152,13 @@ const promptly = time.Minute
 // holder makes a Cluster that holds Leases under a name.
 func (s *stage) holder(t *testing.T, identity string) *kube.Cluster {
 	t.Helper()
-	return try(kube.New(s.Config(), kube.Settings{
+	return holderThrough(t, s.Config(), identity)
+}
+
+// holderThrough is holder by another way to the API server.
+func holderThrough(t *testing.T, config *rest.Config, identity string) *kube.Cluster {
+	t.Helper()
+	return try(kube.New(config, kube.Settings{
 		Namespace: "kube-system", Identity: identity, Log: slog.New(slog.DiscardHandler),
 		Jitter: func(d time.Duration) time.Duration { return d },
 	})).must(t)

@@ -111,6 +111,15 @@ func transport() []Mutant {
 		{Fault: "A Lease that is somebody else's by now does not end the hold", Decl: "leases.renew",
 			Tests: "TestHold_Ends",
 			Old:   `l.renewedAt = time.Time{}`, New: ``},
+		{Fault: "A fence that was not renewed for a while begins again", Decl: "Fence.updateSince",
+			Tests: "TestFence_StandsOnAfterAGap",
+			Old:   `if now := f.c.Now()`, New: `if !f.stands() {
+		f.standingSince = time.Time{}
+	}
+	if now := f.c.Now()`},
+		{Fault: "A fence whose Lease another had in between stands on", Decl: "fencedLease.renewOrTake",
+			Tests: "TestFence_StandsOnAfterAGap",
+			Old:   `transitionsOf(before) != transitionsOf(now)`, New: `transitionsOf(before) == -1`},
 		{Fault: "A fence has no end", Decl: "fencedLease.renewOrTake", Tests: "TestFence_EndsAfter90Seconds",
 			Old: `s.Age >= restore.LongestFence`, New: `false`},
 		{Fault: "The fence takes a Lease that somebody holds", Decl: "fencedLease.renewOrTake",

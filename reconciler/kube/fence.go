@@ -18,11 +18,12 @@ import (
 const (
 	FenceHolder = "ip-reconcile/fence" // holds whereabouts' Leases under a fence
 
-	// fenceLeaseDuration is for how long ADDs and DELs respect an unrenewed Lease, so that another replica can take over.
-	fenceLeaseDuration = 3 * time.Second
+	// fenceLeaseDuration is for how long ADDs and DELs respect an unrenewed Lease: this process may get no processor for
+	// seconds, and when it dies another replica can take over. So much longer ADDs wait if all die.
+	fenceLeaseDuration = 10 * time.Second
 	quietPeriod        = 450 * time.Millisecond // without a renewal, after which a replica that does not lead renews
 	// maxRenewalAge is from when on, by the API server's clock, an unrenewed fence is abandoned: perhaps in a backup.
-	maxRenewalAge = 4 * time.Second
+	maxRenewalAge = fenceLeaseDuration + time.Second
 	maxStayOff    = 30 * time.Second // how long this process yields the Leases after a long fence
 )
 
@@ -36,11 +37,12 @@ const (
 //     a conflict it reads. If the Lease is still the fence's, a leading replica writes again at once. Any other replica
 //     only reads, and writes after 450 ms without a renewal.
 //   - spec.renewTime less spec.acquireTime is the fence's age at that write, by the writer's clock. A replica that
-//     takes over a fence that is alive keeps its age. A fence is alive if it was renewed within 4 s by the API server's
-//     clock. No replica renews a fence of 90 s, so that no chain of replicas keeps it for longer.
+//     takes over a fence that is alive keeps its age. A fence is alive if it was renewed within 11 s by the API
+//     server's clock. No replica renews a fence of 90 s, so that no chain of replicas keeps it for longer.
 //   - A leading replica ends the fence by clearing the holder of the Leases. A replica that does not lead takes the
 //     fence for ended when one of its Leases has another holder or none. A leading replica takes the Lease again.
-//   - Any other replica ends its part by not renewing any more: another replica takes over, or 3 s later whoever waits.
+//   - Any other replica ends its part by not renewing any more: another replica takes over, or 10 s later whoever
+//     waits.
 //
 // Pools are written only within 700 ms after a renewal by this very process, which leads. Fence is safe for use by
 // several goroutines.
@@ -82,7 +84,7 @@ func (f *Fence) Raise(leases map[string][]string) {
 			at := types.NamespacedName{Namespace: namespace, Name: name}
 			if f.leases[at] == nil {
 				l := &fencedLease{Fence: f, at: at}
-				f.leases[at] = l
+				f.leases[at], f.standingSince = l, time.Time{}
 				f.running.Go(func() { l.keep(f.ctx) })
 			}
 		}
@@ -174,15 +176,11 @@ func (f *Fence) stands() bool {
 	return f.stop != nil && held > 0
 }
 
-// updateSince records since when the fence stands. The caller holds mu.
+// updateSince records since when the fence stands. That it was not renewed for a while changes nothing, if nobody else
+// took a Lease meanwhile. The caller holds mu.
 func (f *Fence) updateSince() {
-	switch {
-	case !f.stands():
-		f.standingSince = time.Time{}
-	case f.standingSince.IsZero():
-		if now := f.c.Now(); !now.IsZero() {
-			f.standingSince = now.Add(time.Second) // Now may be late by a second
-		}
+	if now := f.c.Now(); f.standingSince.IsZero() && !now.IsZero() && f.stands() {
+		f.standingSince = now.Add(time.Second) // Now may be late by a second
 	}
 }
 

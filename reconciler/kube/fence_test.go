@@ -103,6 +103,32 @@ func TestFence_Abandoned(t *testing.T) {
 	})
 }
 
+// A process that gets no processor for a while, or no answer, has kept the fence if nobody took the Lease meanwhile.
+func TestFence_StandsOnAfterAGap(t *testing.T) {
+	for name, isTaken := range map[string]bool{"in which nobody took the Lease": false, "in which an ADD had it": true} {
+		t.Run(name, func(t *testing.T) {
+			onLeases(t, func(t *testing.T, a *leaseAPI) {
+				f := a.cluster(t, "us").Fence()
+				f.Lead()
+				raise(t, f, theShared)
+				since := f.Since()
+				time.Sleep(5 * time.Second)
+				a.set(func() { a.fails = func(string, *http.Request) int { return -1 } })
+				time.Sleep(6 * time.Second)
+				equal(t, "it stands while nothing is renewed", !f.Since().IsZero(), false)
+				if isTaken {
+					a.has(shared, "", 0)
+				}
+				a.set(func() { a.fails = nil })
+				time.Sleep(time.Second)
+				stands(t, f)
+				equal(t, "it has stood since it was raised", f.Since().Equal(since), !isTaken)
+				f.Lower(t.Context())
+			})
+		})
+	}
+}
+
 func TestFence_WaitsForHolders(t *testing.T) {
 	onLeases(t, func(t *testing.T, a *leaseAPI) {
 		a.has(shared, "default/web-0", 0)
