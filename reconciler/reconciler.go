@@ -116,13 +116,20 @@ func (r *Reconciler) Run(ctx context.Context) (*Result, error) {
 	var repairedBy time.Time    // when the findings of the first pass are due
 	out, err := r.passes(ctx, func() (out *Result, next time.Time, atMost time.Duration, err error) {
 		out, next, err = r.Pass(ctx, nil)
-		if err == nil && r.Process.Known.AwaitsRead(out.Judgement) {
+		switch {
+		case err != nil:
+		case r.Process.Known.AwaitsRead(out.Judgement):
 			next = out.Observation.Now
+		case r.awaitsReports(out, began):
+			next = plan.EarliestNonZero(next, out.Observation.Now.Add(recheckEvery))
 		}
 		return out, next, recheckEvery, err
 	}, func(out *Result, next time.Time, pause time.Duration) (waits bool) {
 		if r.Process.Known.AwaitsRead(out.Judgement) {
 			r.Log.Info("Reading again after the restore of etcd", "pause", pause)
+			return true
+		}
+		if r.awaitsReports(out, began) {
 			return true
 		}
 		found, now := out.unconfirmed(), out.Observation.Now
@@ -152,6 +159,13 @@ func (r *Reconciler) Run(ctx context.Context) (*Result, error) {
 	out = out.withReleased()
 	r.RecordPass(ctx, out, r.Clock.Since(began), nil)
 	return out, nil
+}
+
+// awaitsReports reports whether a run waits until the nodes have reported since a restore that no store keeps: the next
+// run would begin to wait anew. Agents renew their reports every 20 s.
+func (r *Reconciler) awaitsReports(out *Result, began time.Time) bool {
+	return r.WithoutRestoreStore && !r.Process.Known.IsRead() && !out.Restore.Complete() &&
+		r.Clock.Since(began) < 3*recheckEvery
 }
 
 // passes makes passes until none is due, and returns what they did. pass returns when the next one is due, zero for

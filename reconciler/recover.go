@@ -46,6 +46,21 @@ func (out *Result) RestorePass(leases map[string][]string) restore.Pass {
 		Unknown: out.UnknownLack()}
 }
 
+// checkBehindFence is Check, which is repeated behind a fence while it fails, for unknownFor at most: the fence ends
+// with Recover.
+func (r *Reconciler) checkBehindFence(ctx context.Context) (*Result, error) {
+	for began := r.Clock.Now(); ; {
+		out, err := r.Check(ctx)
+		if err == nil || r.Fence == nil || r.Clock.Since(began) >= unknownFor {
+			return out, err
+		}
+		r.progress("Reading again: %v", err)
+		if !r.pause(ctx, recoverEvery) {
+			return nil, err
+		}
+	}
+}
+
 // Recover writes into pools and reservations what runs, and waits for findings until they are due, and a minute for
 // what it cannot read. With DryRun it observes once, and the result lists what it would write. The error says that the
 // cluster could not be read.
@@ -56,7 +71,7 @@ func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 		since   time.Time // it is unknown; zero for known
 	)
 	return r.passes(ctx, func() (out *Result, next time.Time, atMost time.Duration, err error) {
-		out, err = r.Check(ctx)
+		out, err = r.checkBehindFence(ctx)
 		if err == nil && (out.WithoutAgents || out.Observation.Static && len(out.Observation.Reports.Or(nil)) == 0) {
 			err = errNoReports
 		}

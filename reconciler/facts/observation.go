@@ -200,6 +200,8 @@ type Doubts interface {
 	// DoubtsTaint reports whether a restore of etcd may have brought back the node's out-of-service taint. It proves
 	// nothing then.
 	DoubtsTaint(n *podstate.Node) bool
+	// LosesNode returns the ID of the restore of etcd that has lost the Node object of a node which runs on; "" for none.
+	LosesNode(node string) (id string)
 	// DoubtsStatus reports whether the network-status of a pod whose sandbox was created at a time may be of a sandbox
 	// before, because a restore of etcd brought it back. Multus writes it once for each sandbox (multus-cni v4.2.4,
 	// pkg/multus/multus.go, CmdAdd). Its networks are the pod's, its addresses may not be.
@@ -212,4 +214,5 @@ type noDoubts struct{}
 func (noDoubts) SawReports() bool                { return false }
 func (noDoubts) Expected() map[string]time.Time  { return nil }
 func (noDoubts) DoubtsTaint(*podstate.Node) bool { return false }
+func (noDoubts) LosesNode(string) string         { return "" }
 func (noDoubts) DoubtsStatus(time.Time) bool     { return false }

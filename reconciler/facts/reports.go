@@ -124,10 +124,14 @@ func (f *Facts) IsDead(node string) bool {
 	return n != nil && n.IsDead() && !f.doubts.DoubtsTaint(n)
 }
 
-// IsMissing reports whether a node has no Node object. Where nodes are unknown, none is missing.
+// IsMissing reports whether a node has no Node object, for another reason than a restore of etcd. Where nodes are
+// unknown, none is missing.
 func (f *Facts) IsMissing(node string) bool {
-	return f.hasNodes && node != "" && f.nodes[node] == nil
+	return f.hasNodes && node != "" && f.nodes[node] == nil && f.LosesNode(node) == ""
 }
+
+// LosesNode returns the ID of the restore of etcd that has lost the Node object of a node which runs on; "" for none.
+func (f *Facts) LosesNode(node string) (id string) { return f.doubts.LosesNode(node) }
 
 // knowsWhoReports reports whether it is known which nodes have a fresh report. A node without a Node object may have
 // one.

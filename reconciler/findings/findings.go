@@ -235,6 +235,10 @@ func (x *finder) silence(node string) string {
 	case r != nil:
 		text = fmt.Sprintf("%s has had no fresh SandboxReport since %s", node, r.ConfirmedAt.UTC().Format(time.RFC3339))
 	}
+	if id := x.LosesNode(node); id != "" {
+		text += " and has lost its Node object by the restore " + id +
+			" of etcd (restart its kubelet, or acknowledge the restore if the machine is gone)"
+	}
 	if n := x.Node(node); n != nil && !n.Ready && !n.NotReadySince.IsZero() {
 		text += fmt.Sprintf(" and has not been Ready since %s", n.NotReadySince.UTC().Format(time.RFC3339))
 	}

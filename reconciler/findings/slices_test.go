@@ -2,6 +2,7 @@ package findings_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -85,4 +86,21 @@ func (expecting) Of(judge.ID) judge.ItemHistory     { return judge.ItemHistory{}
 func (e expecting) SawReports() bool                { return false }
 func (e expecting) Expected() map[string]time.Time  { return e }
 func (e expecting) DoubtsTaint(*podstate.Node) bool { return false }
+func (e expecting) LosesNode(string) string         { return "" }
 func (e expecting) DoubtsStatus(time.Time) bool     { return false }
+
+// losing is a restore that has lost the Node object of worker-9.
+type losing struct{ expecting }
+
+func (losing) LosesNode(node string) string { return map[string]string{"worker-9": "k3f7q2m9xa"}[node] }
+
+func TestFindings_NodeThatARestoreLost(t *testing.T) {
+	for _, f := range Judged(Observe(UsualPool, ReportingWorker(), StaleReport("worker-9"), func(o *Observed) {
+		o.Past = losing{}
+	}), facts.Policy{}).Findings {
+		if f.Kind == findings.NoFreshReportFinding && strings.Contains(f.Message, "by the restore k3f7q2m9xa of etcd") {
+			return
+		}
+	}
+	t.Error("no finding says that worker-9 has lost its Node object")
+}

@@ -104,6 +104,7 @@ type doubting struct{ facts.Doubts }
 func (doubting) SawReports() bool                { return false }
 func (doubting) Expected() map[string]time.Time  { return nil }
 func (doubting) DoubtsTaint(*podstate.Node) bool { return true }
+func (doubting) LosesNode(string) string         { return "" }
 func (doubting) DoubtsStatus(time.Time) bool     { return true }
 
 // A live read may be the first that shows a restore: a taint of the backup then proves nothing in the same check.

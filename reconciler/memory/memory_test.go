@@ -18,6 +18,7 @@ type past struct{ Memory }
 
 func (past) SawReports() bool                { return false }
 func (past) DoubtsTaint(*podstate.Node) bool { return false }
+func (past) LosesNode(string) string         { return "" }
 func (past) DoubtsStatus(time.Time) bool     { return false }
 
 func (m Memory) judged(o *Observed, policy facts.Policy) *judge.Judgement {

@@ -96,6 +96,7 @@ func (s State) withAwaited(j *judge.Judgement) State {
 	known := sets.KeySet(r.Pending).Union(sets.KeySet(r.MissingSince))
 	reports, pending := reportsByName(o), map[string]bool{}
 	if s.isReadSince() {
+		s.last = s.last.withUnregistered(s.unregistered(o, reports))
 		r.Pending, r.MissingSince = s.found(j, reports)
 	} else {
 		maps.Copy(pending, r.Pending)
@@ -147,8 +148,8 @@ func (r last) nodesToReport(j *judge.Judgement) sets.Set[string] {
 }
 
 // awaits reports whether a node has yet to report. A node need not report if it is proven dead, or if its Node object
-// was deleted since the restore and an hour ago. A Node object that the restore itself has lost proves nothing: its
-// pods run on.
+// was deleted since the restore and an hour ago; while Nodes are unknown it may have joined again. A Node object that
+// the restore itself has lost proves nothing: its pods run on.
 func (s State) awaits(name string, report *podstate.Report, o *facts.Observation) bool {
 	node := o.Nodes.Or(nil)[name]
 	switch {
@@ -158,7 +159,7 @@ func (s State) awaits(name string, report *podstate.Report, o *facts.Observation
 		return !node.IsDead() || s.last.doubtsTaint(node)
 	}
 	since, isMissing := s.last.MissingSince[name]
-	return !isMissing || o.Now.Sub(since) < missingNodeTimeout
+	return !isMissing || !o.Nodes.IsKnown() || o.Now.Sub(since) < missingNodeTimeout
 }
 
 // isSince reports whether a report was written or confirmed since the restore: its Lease confirms it, and was written

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -21,6 +22,9 @@ const reportedByAgent = "reported by the agent on node "
 func (s State) Detect(o *facts.Observation) (next State, restored string) {
 	if !s.hasPassed && len(o.MissingReports) > 0 { // these nodes had reports before the first pass
 		s.sawReports, s.knownNodes = true, maps.Clone(o.MissingReports)
+		if s.last.ID != "" && !s.last.IsSettled { // the pass that showed the restore could not read reports
+			s.last = s.last.withLost(slices.Collect(maps.Keys(o.MissingReports)))
+		}
 	}
 	versions, older := s.versionsWith(o)
 	if restored = cmp.Or(o.Restored, older); restored == "" && o.Revision != 0 && o.Revision < s.revision {
@@ -35,7 +39,7 @@ func (s State) Detect(o *facts.Observation) (next State, restored string) {
 
 // Detected is the State after an observation of this process has shown a restore, which counts once for each time.
 func (s State) Detected(why string, now time.Time) State {
-	if !s.passDetectedAt.Before(now) {
+	if s.passDetectedAt.Equal(now) {
 		return s
 	}
 	s.passDetectedAt = now

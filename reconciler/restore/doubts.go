@@ -32,6 +32,45 @@ func (r last) doubtsTaint(n *podstate.Node) bool {
 	return n.OutOfService && (r.DoubtsAll || inDoubt && taint == n.OutOfServiceTaint)
 }
 
+// LosesNode returns the ID of the restore that has lost the Node object of a node whose agent has reported since; ""
+// for none. Nobody has deleted that object, and the machine runs on: kubelet registers it only when it starts. It is
+// lost until it exists, or an operator acknowledges the restore.
+func (s State) LosesNode(node string) (id string) {
+	if s.last.Unregistered[node] {
+		id = s.last.ID
+	}
+	return id
+}
+
+// unregistered are the lost nodes that have reported since, and have no Node object.
+func (s State) unregistered(o *facts.Observation, reports map[string]*podstate.Report) map[string]bool {
+	found := map[string]bool{}
+	for _, name := range s.last.lostNodes() {
+		if report := reports[name]; report != nil && s.isSince(report) && o.Nodes.Or(nil)[name] == nil {
+			found[name] = true
+		}
+	}
+	return found
+}
+
+func (r last) withUnregistered(nodes map[string]bool) last {
+	if len(nodes) > 0 {
+		all := maps.Clone(nodes)
+		maps.Copy(all, r.Unregistered)
+		r.Unregistered = all
+	}
+	return r
+}
+
+// withRegistered drops the nodes that have a Node object again, and all once an operator acknowledges the restore.
+func (r last) withRegistered(o *facts.Observation) last {
+	r.Unregistered = maps.Clone(r.Unregistered)
+	maps.DeleteFunc(r.Unregistered, func(name string, _ bool) bool {
+		return o.Nodes.Or(nil)[name] != nil || r.isAcknowledged(o)
+	})
+	return r
+}
+
 // withTaints records the taints of the first observation since a restore. Later ones drop those that have changed.
 func (r last) withTaints(o *facts.Observation) last {
 	nodes := o.Nodes.Or(nil)

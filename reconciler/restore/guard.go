@@ -41,10 +41,11 @@ type Guard struct {
 
 	mu              sync.Mutex
 	isLeader        bool
-	evidence        string // of a restore that needs a fence; "" for none
-	isEvidenceNamed bool   // the ID of that restore is fencedID
-	fencedID        string // the last ID that was reported
-	unnamed         string // evidence of the last fence, while the ID of its restore is not reported; else ""
+	evidence        string    // of a restore that needs a fence; "" for none
+	isEvidenceNamed bool      // the ID of that restore is fencedID
+	fencedID        string    // the last ID that was reported
+	unnamed         string    // evidence of the last fence, while the ID of its restore is not reported; else ""
+	unnamedSince    time.Time // when that fence was raised
 	passLeases      map[string][]string
 	current         *guardFence // nil without a fence
 }
@@ -81,6 +82,9 @@ func (g *Guard) ReportEvidence(why string) {
 	g.wake()
 }
 
+// namedWithin is how old a fence may be when the ID of its restore is reported; a later ID is of another one.
+const namedWithin = 20 * time.Minute
+
 // ReportRestore receives the ID of a restore of etcd, and what showed it, from a pass.
 func (g *Guard) ReportRestore(id, why string) {
 	g.mu.Lock()
@@ -88,7 +92,7 @@ func (g *Guard) ReportRestore(id, why string) {
 	if id == g.fencedID {
 		return
 	}
-	if g.fencedID = id; g.unnamed == "" {
+	if g.fencedID = id; g.unnamed == "" || time.Since(g.unnamedSince) > namedWithin {
 		g.evidence, g.isEvidenceNamed = cmp.Or(why, "the stored state does not say why"), true
 	}
 	g.unnamed = ""
@@ -110,7 +114,7 @@ func (g *Guard) Join() {
 func (g *Guard) expectName(why string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.unnamed = why
+	g.unnamed, g.unnamedSince = why, time.Now()
 }
 
 // wake makes the goroutine of Run continue at once.

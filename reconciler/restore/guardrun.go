@@ -84,7 +84,10 @@ func (g *Guard) handleAnswer(answer Answer) {
 		if was := g.current; was != nil && hasExpired { // nobody has renewed its Leases
 			g.Fence.Leave()
 			g.setCurrent(nil)
-			g.raise(was.why, false)
+			g.mu.Lock()
+			isNamed := g.unnamed == ""
+			g.mu.Unlock()
+			g.raise(was.why, isNamed)
 		}
 	}
 	if answer.Revision == 0 {
@@ -146,7 +149,10 @@ func (g *Guard) addLeases(leases map[string][]string) {
 func (g *Guard) handleReports() {
 	g.mu.Lock()
 	evidence, isNamed, leases := g.evidence, g.isEvidenceNamed, g.passLeases
-	g.evidence, g.isEvidenceNamed, g.passLeases = "", false, nil
+	g.passLeases = nil
+	if len(g.leases) > 0 || leases != nil { // else the pass that reported the restore has yet to report the Leases
+		g.evidence, g.isEvidenceNamed = "", false
+	}
 	g.mu.Unlock()
 	g.addLeases(leases)
 	switch {

@@ -53,6 +53,8 @@ type last struct {
 	Pending map[string]bool `json:"awaited,omitempty"`
 	// MissingSince is since when the Node object of a node is missing that had one since the restore.
 	MissingSince map[string]time.Time `json:"gone,omitempty"`
+	// Unregistered are nodes that have reported since, and whose Node object the restore has lost: see State.LosesNode.
+	Unregistered map[string]bool `json:"unregistered,omitempty"`
 	// Taints are in doubt: see State.DoubtsTaint.
 	Taints    map[string]string `json:"doubted,omitempty"`
 	DoubtsAll bool              `json:"doubtsAll,omitempty"`
@@ -93,7 +95,7 @@ func (s State) Observe(o *facts.Observation) (next State, restored string) {
 	s, restored = s.Detect(o)
 	s = s.withNonces(o)
 	if !o.Watched && s.isReadSince() { // otherwise Nodes and Leases may be from before
-		s.last = s.last.withTaints(o).withSince(o)
+		s.last = s.last.withTaints(o).withSince(o).withRegistered(o)
 	}
 	return s, restored
 }
@@ -101,7 +103,7 @@ func (s State) Observe(o *facts.Observation) (next State, restored string) {
 // Settle is the State after an observation was judged in a pass.
 func (s State) Settle(j *judge.Judgement) State {
 	o := j.Observation
-	s.hasPassed = s.hasPassed || o.Restored == ""
+	s.hasPassed = s.hasPassed || o.Restored == "" && o.Reports.IsKnown()
 	s.sawReports = s.sawReports || len(o.Reports.Or(nil)) > 0
 	s.knownNodes = s.nodesAfter(j)
 	s.last = s.withoutAcknowledged(j)
@@ -146,6 +148,7 @@ func (s State) begin(why string, now time.Time, isAgain bool) State {
 		next.Why = why
 	}
 	next.At, next.Nonces, next.AnswersAll, next.DoubtsAll = now, s.last.Nonces, s.last.AnswersAll, true
+	next.Unregistered = s.last.Unregistered
 	lost := s.last.lostNodes()
 	for name := range s.knownNodes {
 		lost = append(lost, name)

@@ -131,14 +131,14 @@ func (r last) with(kept last) last {
 	if r.Since == "" {
 		r.Since = kept.Since
 	}
-	return r.withLost(kept.lostNodes())
+	return r.withUnregistered(kept.Unregistered).withLost(kept.lostNodes())
 }
 
 // adopt takes over the restore of another process. This process has read nothing since it knows of the restore, and
 // awaits the nodes that it knew before. An ID begins where an earlier version has dated the restore and awaits nodes.
 func (s State) adopt(kept last, now time.Time) State {
-	s.last = kept.withLost(slices.AppendSeq(s.last.lostNodes(),
-		maps.Keys(s.knownNodes)))
+	lost := slices.AppendSeq(s.last.lostNodes(), maps.Keys(s.knownNodes))
+	s.last = kept.withUnregistered(s.last.Unregistered).withLost(lost)
 	s.readID, s.stored.id = "", kept.ID
 	s.number++
 	if kept.isDated && !s.last.IsSettled {

@@ -163,7 +163,7 @@ func (s *Server) handleRestore(out *reconciler.Result) {
 	isKnown := id == s.lastRestore || s.hasPassed && known.IsAgain()
 	if !s.hasPassed {
 		isFenced := s.Guard != nil && s.Guard.IsFenced() // this process has detected it, too
-		isKnown = isKnown || !isFenced && out.Restore.Complete()
+		isKnown = isKnown || !isFenced && out.Restore.Complete() && out.ToRepair == 0
 	}
 	s.hasPassed, s.lastRestore = true, id
 	if isKnown {
