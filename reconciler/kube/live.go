@@ -138,6 +138,9 @@ func (c *Cluster) livePod(ctx context.Context, name types.NamespacedName) (*pods
 	if !c.isPodGetForbidden.Load() {
 		p, err := c.core.CoreV1().Pods(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
 		switch {
+		case err == nil && (p.Namespace != name.Namespace || p.Name != name.Name || p.UID == ""):
+			return nil, fmt.Errorf("get pod %s: the answer is %s/%s with UID %q at resourceVersion %q, so it is not an API "+
+				"server's", name, p.Namespace, p.Name, p.UID, p.ResourceVersion)
 		case err == nil:
 			return podstate.ReadPod(p), nil
 		case isAbsent(err):

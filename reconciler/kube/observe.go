@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -159,6 +160,9 @@ func (c *Cluster) readNADs(ctx context.Context, o *reading) error {
 func (c *Cluster) readPause(ctx context.Context, o *reading) {
 	err := c.call(ctx, func(ctx context.Context) error {
 		ns, err := c.core.CoreV1().Namespaces().Get(ctx, c.Namespace, metav1.GetOptions{})
+		if err == nil && ns.Name != c.Namespace {
+			err = errors.New("the answer is another object, so it is not an API server's")
+		}
 		if err == nil {
 			o.Paused = ippool.Pauses(ns.Annotations)
 			if value := ippool.UnknownPause(ns.Annotations); value != "" {
