@@ -1,6 +1,7 @@
 package podstate
 
 import (
+	"math"
 	"net/netip"
 	"slices"
 	"time"
@@ -90,9 +91,9 @@ func ReadPod(o *corev1.Pod) *Pod {
 		p.DeletionTime = o.DeletionTimestamp.Time
 	}
 	if g := o.DeletionGracePeriodSeconds; g != nil {
-		p.GracePeriod = time.Duration(*g) * time.Second
+		p.GracePeriod = seconds(*g)
 	} else if g := o.Spec.TerminationGracePeriodSeconds; g != nil {
-		p.GracePeriod = time.Duration(*g) * time.Second
+		p.GracePeriod = seconds(*g)
 	}
 	p.StoppedByKubelet, p.LastFinishedAt = readStop(o)
 	p.NeverBound = p.Phase == Pending && isNeverBound(o)
@@ -232,3 +233,9 @@ func (p *Pod) OverdueAfter() time.Time {
 }
 
 const overdueAfter = 5 * time.Minute
+
+// seconds is a time in seconds, or the longest or no time if that is no Duration. Kubernetes has no upper limit.
+func seconds(n int64) time.Duration {
+	const longest = int64(math.MaxInt64 / time.Second)
+	return time.Duration(min(max(n, 0), longest)) * time.Second
+}

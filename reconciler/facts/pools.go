@@ -114,9 +114,15 @@ func (f *Facts) sliceNodes(p *Pool) (found []string) {
 // definition may be missing, broken or edited. There are none if definitions say only that the pool is all of a range.
 // A node may have a report without a Node object.
 func (f *Facts) MayBeSliceOf(p *Pool) []string {
-	isDefined := false
-	f.DefinedFor(p.Pool, func(n ippool.Network) { isDefined = isDefined || n.Maps(p.Pool, p.Admitted) })
-	if len(p.Slice) == 0 && isDefined && f.hasNodes {
+	isWhole, sliced := false, []string(nil)
+	f.DefinedFor(p.Pool, func(n ippool.Network) {
+		if node, ok := n.SliceOf(p.Pool); ok {
+			sliced = append(sliced, node)
+		} else {
+			isWhole = isWhole || n.Maps(p.Pool, p.Admitted)
+		}
+	})
+	if len(sliced) == 0 && isWhole && f.hasNodes {
 		return nil
 	}
 	return SortedUnique(slices.Concat(p.Slice, p.SliceNodes(f.namedNodes)))

@@ -71,7 +71,7 @@ func TestTheNodeThatCouldRunIt(t *testing.T) {
 			[]Part{UsualPool, afterPassOver(UsualPool, UsualPod(OnNode("win"))), ThreeNodes(), windows,
 				FreshReport("worker-1")}},
 		{"every node, and that of the pod that was seen carrying the address", []string{"win", "worker-1", "worker-2",
-			"worker-3"}, []Part{UsualPool, afterPassOver(UsualPool, All(ThreeNodes(), FreshReport("worker-1")),
+			"worker-3"}, []Part{UsualPool, afterPassOver(UsualPool, All(ThreeNodes(), windows, FreshReport("worker-1")),
 			Pod("web-1", OnNode("win"), Carrying("10.0.0.5"))), ThreeNodes(), windows, FreshReport("worker-1")}},
 		{"every node, where what was seen was another allocation", []string{"worker-1", "worker-2", "worker-3"},
 			[]Part{UsualPool, afterPassOver(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-0", "net1")),

@@ -91,8 +91,9 @@ func TestAGonePodThatWasObservedElsewhereIsNotHeldByAnotherNode(t *testing.T) {
 			UsualPod(controlledBy("example.com/v1", "ReplicaSet"))), nodes}},
 		{"without a controller", held, []Part{afterPassOver(UsualPool, UsualPod()), nodes}},
 		{"and another pod carried the address on the node that is not Ready", held, []Part{afterPassOver(UsualPool,
-			UsualPod(ofReplicaSet, Phase("Failed")), ReportingWorker(), Pod("web-1", UID("uid-2"), OnNode("worker-2"),
-				Carrying("10.0.0.5"))), nodes, func(o *Observed) { o.Past = withoutReports{o.Past} }}},
+			UsualPod(ofReplicaSet, Phase("Failed")), ReportingWorker(), Node("worker-2"),
+			Pod("web-1", UID("uid-2"), OnNode("worker-2"), Carrying("10.0.0.5"))), nodes,
+			func(o *Observed) { o.Past = withoutReports{o.Past} }}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			o := Observe(append([]Part{UsualPool}, c.parts...)...)

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -134,7 +135,7 @@ func (m Memory) ConfirmedAt(it *judge.Item, o *facts.Observation, confirmAfter t
 		confirmAfter = facts.MinAbsenceWhilePending
 	}
 	if s.past != nil && s.past.longestGrace > confirmAfter {
-		confirmAfter = s.past.longestGrace + time.Minute
+		confirmAfter = s.past.longestGrace + min(time.Minute, math.MaxInt64-s.past.longestGrace)
 	}
 	at := since.deadline(confirmAfter, o)
 	if it.Reason == judge.NodeMissingReason {

@@ -41,7 +41,10 @@ func (s *item) next(it *judge.Item, o *facts.Observation, n *nodes) *item {
 	}
 	next.confirmation = next.confirmation.next(it, o)
 	past := s.pods()
-	past.carriedOn = withNode(past.carriedOn, it.ClaimedOn())
+	// Whoever creates a pod names its node: one that does not exist proves nothing, and is not remembered.
+	if nodes, known := o.Nodes.Get(); !known || nodes[it.ClaimedOn()] != nil {
+		past.carriedOn = withNode(past.carriedOn, it.ClaimedOn())
+	}
 	if it.Owner().UID == "" {
 		p := it.PodByOwnerName()
 		next.pod = s.pod.next(p)

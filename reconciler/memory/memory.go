@@ -52,7 +52,9 @@ func (m Memory) Next(j *judge.Judgement) Memory {
 	isInterrupted := false
 	for _, s := range j.Observation.UnknownSources() {
 		next.unknown[s.Name] = true
-		isInterrupted = isInterrupted || !m.unknown[s.Name]
+		// What these could contradict is Held itself, and a pod's owner can have anything depend on them, or nothing.
+		isOfMachines := s.Name == facts.SourceGuests || s.Name == facts.SourceClaims
+		isInterrupted = isInterrupted || !m.unknown[s.Name] && !isOfMachines
 	}
 	if isInterrupted {
 		m = m.Unconfirmed() // what was held for lack of evidence has not waited
