@@ -122,8 +122,16 @@ func (i *installation) logProduct(t *testing.T) {
 			continue
 		}
 		stdout, stderr, err := worker.Output(&p)
-		t.Logf("%s on %s, %s (%v):\n%s%s", p.Name, p.Spec.NodeName, p.Status.Phase, err, shortened(stdout), shortened(stderr))
+		t.Logf("%s on %s, %s (%v):\n%s%s", p.Name, p.Spec.NodeName, p.Status.Phase, err, shortened(withoutHeld(stdout)),
+			shortened(withoutHeld(stderr)))
 	}
+}
+
+// withoutHeld leaves out of a log what each pass says of each address again.
+func withoutHeld(log string) string {
+	return strings.Join(slices.DeleteFunc(strings.SplitAfter(log, "\n"), func(line string) bool {
+		return strings.Contains(line, "level=INFO msg=Held ")
+	}), "")
 }
 
 // waitReported waits until the agents of the pods' nodes report their sandboxes Ready: until then AddressOnPod is as

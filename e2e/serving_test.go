@@ -192,6 +192,7 @@ func (s *stage) leases(t *testing.T) map[string]string {
 type fenceSeen struct {
 	mu                     sync.Mutex
 	answered, fenced, open time.Time // when the API server answered again, and when the fence stood and fell
+	next                   string    // who had the Lease then; "" for nobody
 }
 
 // watchFence watches, from before the API server stops, until a fence has fallen or the test ends.
@@ -206,7 +207,11 @@ func (s *stage) watchFence(t *testing.T) *fenceSeen {
 			if away = away || !answered; !away || !answered {
 				continue
 			}
-			held := err == nil && ptr.Deref(l.Spec.HolderIdentity, "") == kube.FenceHolder
+			holder := ""
+			if err == nil {
+				holder = ptr.Deref(l.Spec.HolderIdentity, "")
+			}
+			held := holder == kube.FenceHolder
 			f.mu.Lock()
 			if f.answered.IsZero() {
 				f.answered = time.Now()
@@ -214,7 +219,7 @@ func (s *stage) watchFence(t *testing.T) *fenceSeen {
 			if held && f.fenced.IsZero() {
 				f.fenced = time.Now()
 			} else if !held && !f.fenced.IsZero() {
-				f.open = time.Now()
+				f.open, f.next = time.Now(), holder
 			}
 			f.mu.Unlock()
 		}
@@ -237,8 +242,8 @@ func (f *fenceSeen) stands(t *testing.T) (after time.Duration) {
 func (f *fenceSeen) String() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return fmt.Sprintf("the API server answered at %s, the fence stood at %s and fell at %s (zero: it did not)",
-		f.answered.Format(time.TimeOnly), f.fenced.Format(time.TimeOnly), f.open.Format(time.TimeOnly))
+	return fmt.Sprintf("the API server answered at %s, the fence stood at %s and fell at %s (zero: it did not), to %q",
+		f.answered.Format(time.TimeOnly), f.fenced.Format(time.TimeOnly), f.open.Format(time.TimeOnly), f.next)
 }
 
 // A statusStage has the product installed from the manifests of deploy. The test plays the controllers, the agents, and
