@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
@@ -42,6 +44,9 @@ const (
 	MaxAddresses = 128
 	// maxKept is the most addresses and interfaces of one file that are kept, far more than a SandboxReport accepts.
 	maxKept = 8 * MaxAddresses
+	// maxDelegates is the most networks of Multus' own file that are kept. A container with results of so many has more
+	// addresses, or more interfaces without one, than a SandboxReport accepts: Addresses are incomplete anyway.
+	maxDelegates = 2*MaxAddresses + 1
 	// maxName is the longest name that a SandboxReport and the API accept.
 	maxName = 253
 )
@@ -50,11 +55,11 @@ const (
 type entryBuilder struct {
 	Entry                      // incomplete until build
 	namespace, name, uid       podField
-	hasResult                  bool   // of more than the loopback
-	hasDelegates               bool   // Multus' own file exists
-	delegates, delegateResults int    // networks in Multus' own file; results of them
-	cniDir                     string // of Multus, by its own config
-	mentionsWhereabouts        bool   // in any of the files
+	hasResult                  bool       // of more than the loopback
+	hasDelegates               bool       // Multus' own file exists
+	delegates, delegateResults []delegate // networks in Multus' own file; those of Multus' results
+	cniDir                     string     // of Multus, by its own config
+	mentionsWhereabouts        bool       // in any of the files
 	networks                   []v1alpha1.Network
 }
 
@@ -78,10 +83,10 @@ func (b *entryBuilder) add(kind fileKind, r *parsedFile) {
 	b.InMultus = b.InMultus || kind != runtimeResults
 	switch kind {
 	case multusDelegates:
-		b.hasDelegates, b.delegates = true, r.delegates
+		b.hasDelegates, b.delegates = true, append(b.delegates, r.delegates...)
 		return
 	case multusResults:
-		b.delegateResults++
+		b.delegateResults = append(b.delegateResults, r.delegates...)
 	case runtimeResults:
 		b.cniDir = max(b.cniDir, r.cniDir)
 	}
@@ -93,6 +98,23 @@ func (b *entryBuilder) hasAllNetworks() bool {
 	return b.hasResult && !b.IsUnread && (b.hasDelegates || !b.ByMultus && !b.InMultus)
 }
 
+// hasAllResults reports whether each network in Multus' own file has a result of its own: of the same name, and on its
+// interface. A result of another network, which was plugged in later, does not stand for one that is missing.
+func (b *entryBuilder) hasAllResults() bool {
+	others := sets.New(b.delegateResults...)
+	for _, d := range b.delegates {
+		if d.ifName != "" && !others.Has(d) {
+			return false
+		}
+	}
+	others.Delete(b.delegates...)
+	networks := sets.New[string]()
+	for d := range others {
+		networks.Insert(d.network)
+	}
+	return !slices.ContainsFunc(b.delegates, func(d delegate) bool { return d.ifName == "" && !networks.Has(d.network) })
+}
+
 func (b *entryBuilder) build() *Entry {
 	e := &b.Entry
 	e.Namespace, e.Name, e.UID = b.namespace.value, b.name.value, b.uid.value
@@ -100,8 +122,7 @@ func (b *entryBuilder) build() *Entry {
 	e.NetNS = slices.Compact(e.NetNS)
 	slices.SortFunc(e.Addresses, compareAddresses)
 	e.HasNoWhereabouts = b.hasAllNetworks() && !b.mentionsWhereabouts
-	// Addresses are complete if each of Multus' networks has a result.
-	e.HasAllAddresses = e.HasNoWhereabouts || b.hasAllNetworks() && (!b.hasDelegates || b.delegateResults >= b.delegates)
+	e.HasAllAddresses = e.HasNoWhereabouts || b.hasAllNetworks() && b.hasAllResults()
 	if e.Addresses = slices.Compact(e.Addresses); len(e.Addresses) > MaxAddresses {
 		e.Addresses, e.HasAllAddresses = e.Addresses[:MaxAddresses], false
 	}

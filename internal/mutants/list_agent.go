@@ -82,5 +82,14 @@ func agent() []Mutant {
 		{Fault: "The API server may drop fields of a report", Decl: "object.put",
 			Tests: "TestStore_PartlyStoredReportIsNotConfirmed",
 			Old:   `metav1.FieldValidationStrict`, New: `metav1.FieldValidationIgnore`},
+		{Fault: "The result of another network stands for one that is lost", Decl: "entryBuilder.hasAllResults",
+			Tests: "TestEntry_ResultOfEachNetwork",
+			Old:   `if d.ifName != "" && !others.Has(d) {`, New: `if d.ifName == "-" {`},
+		{Fault: "Any result stands for the one of a pod's first network", Decl: "entryBuilder.hasAllResults",
+			Tests: "TestEntry_ResultOfEachNetwork",
+			Old:   `!networks.Has(d.network)`, New: `len(networks) == 0`},
+		{Fault: "A network of Multus is on any interface", Decl: "parsedFile.parseDelegates",
+			Tests: "TestEntry_ResultOfEachNetwork",
+			Old:   `if d.IfName == "" && i > 0 {`, New: `if i < 0 {`},
 	}
 }
