@@ -20,10 +20,12 @@ type Entry struct {
 	Namespace, Name, UID string
 	// NetNS are the paths of network namespaces in its files, sorted.
 	NetNS []string
-	// Addresses are the configured addresses of whereabouts' ranges, sorted and without duplicates, at most MaxAddresses.
+	// Addresses are the configured addresses of whereabouts' ranges, sorted and without duplicates, as Fit leaves them.
 	Addresses []v1alpha1.Address
-	// Interfaces are the names of interfaces in its files without one of Addresses, sorted, at most MaxAddresses.
+	// Interfaces are the names of interfaces in its files without one of the addresses, sorted, as Fit leaves them.
 	Interfaces []string
+	// IsCut means that Fit left something out.
+	IsCut bool
 	// IsUnread means that a file could not be read in full. There may be any addresses beside Addresses.
 	IsUnread bool
 	// HasNoWhereabouts means that it certainly has no whereabouts address. A result of more than the loopback
@@ -33,7 +35,8 @@ type Entry struct {
 	// HasAllAddresses means that Addresses are complete. Its files could be read in full, and prove that it has no
 	// whereabouts address or are a result of each of its networks.
 	HasAllAddresses bool
-	// MayCarry are the whereabouts ranges of its networks if Addresses are incomplete and its files name them all.
+	// MayCarry are the whereabouts ranges of its networks if Addresses are incomplete and its files name them all, as Fit
+	// leaves them.
 	MayCarry []v1alpha1.Network
 	// ByMultus means that its runtime result is from Multus, InMultus that one of its files is in a folder of Multus.
 	ByMultus, InMultus bool
@@ -123,15 +126,14 @@ func (b *entryBuilder) build() *Entry {
 	slices.SortFunc(e.Addresses, compareAddresses)
 	e.HasNoWhereabouts = b.hasAllNetworks() && !b.mentionsWhereabouts
 	e.HasAllAddresses = e.HasNoWhereabouts || b.hasAllNetworks() && b.hasAllResults()
-	if e.Addresses = slices.Compact(e.Addresses); len(e.Addresses) > MaxAddresses {
-		e.Addresses, e.HasAllAddresses = e.Addresses[:MaxAddresses], false
+	e.Addresses = slices.Compact(e.Addresses)
+	e.Interfaces = InterfacesWithout(e.Addresses, e.Interfaces)
+	s := v1alpha1.Sandbox{Addresses: e.Addresses, Interfaces: e.Interfaces, AddressesUnread: !e.HasAllAddresses}
+	if networks := SortedNetworks(b.networks); s.AddressesUnread && b.hasAllNetworks() && len(networks) <= MaxAddresses {
+		s.MayCarry = networks
 	}
-	if e.Interfaces = InterfacesWithout(e.Addresses, e.Interfaces); len(e.Interfaces) > MaxAddresses {
-		e.Interfaces, e.HasAllAddresses = e.Interfaces[:MaxAddresses], false
-	}
-	if networks := sortedNetworks(b.networks); !e.HasAllAddresses && b.hasAllNetworks() && len(networks) <= MaxAddresses {
-		e.MayCarry = networks
-	}
+	e.IsCut = Fit(&s, MaxBytes)
+	e.Addresses, e.Interfaces, e.MayCarry, e.HasAllAddresses = s.Addresses, s.Interfaces, s.MayCarry, !s.AddressesUnread
 	return e
 }
 
@@ -150,13 +152,6 @@ func compareAddresses(a, b v1alpha1.Address) int {
 	return cmp.Or(strings.Compare(a.IfName, b.IfName), strings.Compare(a.IP, b.IP), strings.Compare(a.Network, b.Network),
 		strings.Compare(a.NetworkName, b.NetworkName), strings.Compare(a.Range, b.Range),
 		strings.Compare(strconv.FormatBool(a.Unattributed), strconv.FormatBool(b.Unattributed)))
-}
-
-func sortedNetworks(all []v1alpha1.Network) []v1alpha1.Network {
-	slices.SortFunc(all, func(a, b v1alpha1.Network) int {
-		return cmp.Or(strings.Compare(a.Range, b.Range), strings.Compare(a.NetworkName, b.NetworkName))
-	})
-	return slices.Compact(all)
 }
 
 // podField is a name or UID in several files, "" if they differ: a UID proves that two pods are not the same.
