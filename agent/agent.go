@@ -152,8 +152,8 @@ func (a *Agent) inspectAndPublish(ctx context.Context) time.Duration {
 		a.Health.recordInspectFailure(err)
 		return inspectRetryDelay
 	}
-	a.Health.recordInspection(inspection, a.Inspector.Unreadable())
 	a.update(inspection)
+	a.Health.recordInspection(inspection, a.report, a.Inspector.Unreadable())
 	interval, renewAfter := inspectInterval, renewInterval-inspectInterval/2
 	if time.Now().Before(a.frequentUntil) {
 		interval, renewAfter = frequentInterval, frequentInterval/2

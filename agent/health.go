@@ -32,6 +32,7 @@ type Health struct {
 	inspectFailure  string    // error of the last inspection, "" if it succeeded
 	publishFailure  string    // error of the last write, "" if it succeeded
 	unreadableCount int
+	leavesOut       bool // the last report lacks addresses of the inspection
 
 	inspections                                        *prometheus.CounterVec
 	lastInspection, unread, addressesUnread, unguarded prometheus.Gauge
@@ -68,17 +69,25 @@ func (h *Health) recordInspectFailure(err error) {
 	h.inspectFailure = err.Error()
 }
 
-func (h *Health) recordInspection(inspection *Inspection, unread map[string]error) {
+// recordInspection records an inspection, and the report that was made of it.
+func (h *Health) recordInspection(
+	inspection *Inspection, report *v1alpha1.SandboxReport, unread map[string]error,
+) {
 	h.inspections.WithLabelValues("good").Inc()
 	h.lastInspection.SetToCurrentTime()
 	h.unread.Set(float64(len(unread)))
-	incomplete := 0
+	incomplete, inReport := 0, 0
 	for i := range inspection.Sandboxes {
 		if inspection.Sandboxes[i].AddressesUnread {
 			incomplete++
 		}
 	}
-	h.addressesUnread.Set(float64(incomplete))
+	for i := range report.Sandboxes {
+		if report.Sandboxes[i].AddressesUnread {
+			inReport++
+		}
+	}
+	h.addressesUnread.Set(float64(inReport))
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.lastAttemptAt = time.Now()
@@ -87,6 +96,14 @@ func (h *Health) recordInspection(inspection *Inspection, unread map[string]erro
 			"sandboxes", len(inspection.Sandboxes), "attachments", len(inspection.Attachments))
 	}
 	h.inspectFailure = ""
+	if leavesOut := inReport > incomplete; leavesOut != h.leavesOut {
+		if h.leavesOut = leavesOut; leavesOut {
+			h.log.Warn("Leaving addresses out of the report, which would be too large", "sandboxes", inReport-incomplete,
+				"of", len(report.Sandboxes), "bytes", sizeOf(report))
+		} else {
+			h.log.Info("The report has room for all addresses again", "bytes", sizeOf(report))
+		}
+	}
 	if len(unread) > h.unreadableCount {
 		for name, err := range unread {
 			h.log.Warn("Cannot read a CNI cache file or the status of a sandbox", "name", name, "error", err)

@@ -127,6 +127,9 @@ func (ni *NodeInspector) inspectCached(inspection *Inspection, entries map[strin
 		t.attachedSince = entry.Since
 		t.sandbox = v1alpha1.Sandbox{ID: id, Namespace: entry.Namespace, Name: entry.Name, UID: entry.UID,
 			Addresses: entry.Addresses}
+		if entry.IsCut { // an entry may be incomplete otherwise because an ADD is in progress
+			t.sandbox.AddressesUnread, t.sandbox.MayCarry = true, entry.MayCarry
+		}
 		closed := t.trustedState(netns.networkClosed(entry.NetNS, false))
 		inspection.Attachments = append(inspection.Attachments, t.attachment(closed))
 	}

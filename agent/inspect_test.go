@@ -1,7 +1,9 @@
 package agent_test
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -301,5 +303,70 @@ func TestInspect_StatusCalls(t *testing.T) {
 				equal(t, "network at inspection "+string(rune('1'+i)), networkState(s.NetworkClosed), want)
 			}
 		})
+	}
+}
+
+// The files of a sandbox have more addresses than a report: neither the sandbox nor, before the runtime lists it, the
+// attachment is said to have no others, also if all were known before.
+func TestInspect_MoreAddressesThanAReportHas(t *testing.T) {
+	n := newNode(t, critest.Containerd)
+	var ips []string
+	for i := range 200 {
+		ips = append(ips, fmt.Sprintf("10.0.0.%d/24", i+1))
+	}
+	of := []v1alpha1.Network{{Range: "10.0.0.0/24"}}
+	n.addCache("wb", id("1a"), "net1", n.namespace("a"), ips...)
+	a := n.attachment()
+	equal(t, "the attachment's unread addresses", a.AddressesUnread, true)
+	equal(t, "what the attachment may carry", a.MayCarry, of)
+	n.addCache("wb", id("1a"), "net1", n.namespace("a"), ips[:2]...)
+	a = n.attachment()
+	equal(t, "with two addresses", []any{a.AddressesUnread, len(a.MayCarry), len(a.Addresses)}, []any{false, 0, 2})
+	n.setSandboxes(web("1a"))
+	equal(t, "the sandbox's, with two", n.sandbox(id("1a")).AddressesUnread, false)
+	n.addCache("wb", id("1a"), "net1", n.namespace("a"), ips...)
+	s := n.sandbox(id("1a"))
+	equal(t, "the sandbox's unread addresses", s.AddressesUnread, true)
+	equal(t, "what the sandbox may carry", s.MayCarry, of)
+}
+
+// Last known addresses that do not fit into a report stay unread at the next inspection, too, although no cache file
+// names their network any more.
+func TestInspect_LastKnownAddressesThatAreLeftOut(t *testing.T) {
+	n := newNode(t, critest.Containerd)
+	config := func(name, cidr string) string {
+		return fmt.Sprintf(`{"cniVersion":"1.0.0","name":%q,"type":"macvlan","ipam":{"type":"whereabouts","range":%q}}`,
+			name, cidr)
+	}
+	add := func(name, cidr, ifName string, count int) (path string) {
+		with := []string{"/x"}
+		for i := range count {
+			with = append(with, strings.Replace(cidr, "0/", fmt.Sprintf("%d/", 101+i), 1))
+		}
+		path = filepath.Join(n.cni, "multus", "results", name+"-"+id("1a")+"-"+ifName)
+		n.mkdir(filepath.Dir(path))
+		check(t, os.Rename(n.addCacheWithConfig(id("1a"), name, ifName, config(name, cidr), with...), path))
+		return path
+	}
+	n.addCacheWithConfig(id("1a"), "multus", "eth0", `{"cniVersion":"1.0.0","name":"multus","type":"multus"}`)
+	list, err := json.Marshal([]map[string][]byte{{"Bytes": []byte(config("a", "10.1.0.0/24"))},
+		{"Bytes": []byte(config("b", "10.2.0.0/24"))}})
+	check(t, err)
+	n.file(filepath.Join(n.cni, "multus", id("1a")), string(list))
+	first := add("a", "10.1.0.0/24", "eth0", 1)
+	add("b", "10.2.0.0/24", "net1", 35)
+	later := add("c", "10.3.0.0/24", "net2", 25) // is not in Multus' own file
+	n.setSandboxes(web("1a"))
+	s := n.sandbox(id("1a"))
+	equal(t, "addresses", []any{len(s.Addresses), s.AddressesUnread}, []any{61, false})
+	n.remove(first)
+	n.remove(later)
+	add("b", "10.2.0.0/24", "net1", 50)
+	for i := range 3 {
+		s = n.sandbox(id("1a"))
+		mayCarry := fmt.Sprint(s.MayCarry)
+		if len(s.Addresses) < 60 || !s.AddressesUnread || !strings.Contains(mayCarry, "10.3.0.0/24") {
+			t.Errorf("inspection %d: %d addresses, unread: %v, may carry %s", i, len(s.Addresses), s.AddressesUnread, mayCarry)
+		}
 	}
 }

@@ -2,12 +2,14 @@ package agent
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ip-reconcile/ip-reconcile/agent/cnicache"
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
@@ -19,6 +21,9 @@ const (
 	// maxAttachments limits the attachments that lost DELs leave in the caches. Beyond it, the oldest whose networks are
 	// closed are dropped.
 	maxAttachments = 1000
+	// maxReportBytes is the most bytes of JSON of a report whose sandboxes have all of their addresses. The admission
+	// policy denies more than 768 KiB, of a text that has a space after each comma and colon. 500 ordinary pods have less.
+	maxReportBytes = 640 << 10
 )
 
 // NextReport returns the report that follows before (nil for none) after an inspection. If nothing changed, it
@@ -43,6 +48,7 @@ func NextReport(before *v1alpha1.SandboxReport, inspection *Inspection) *v1alpha
 	}
 	next.Attachments = dropOldestClosed(withEnds(inspection.Attachments, before, inspection))
 	next.Summary = summarize(next)
+	fitReport(next)
 	if sameContent(before, next) && !(&podstate.Report{SandboxReport: before}).NeedsRewrite(next.ObservedAt.Time) {
 		return before
 	}
@@ -144,6 +150,37 @@ func dropOldestClosed(attachments []v1alpha1.Attachment) []v1alpha1.Attachment {
 		isDropped[a.ID] = true
 	}
 	return slices.DeleteFunc(slices.Clone(attachments), func(a v1alpha1.Attachment) bool { return isDropped[a.ID] })
+}
+
+// fitReport leaves out addresses until a report has at most maxReportBytes. The sandboxes and attachments with the
+// largest entries lose theirs first, so a tenant whose pods have many cannot keep its node from reporting. A report of
+// about 1,000 sandboxes and attachments is too large even without addresses: the API server then denies it.
+func fitReport(r *v1alpha1.SandboxReport) {
+	if sizeOf(r) <= maxReportBytes {
+		return
+	}
+	sandboxes, attachments := r.Sandboxes, r.Attachments
+	for limit := cnicache.MaxBytes / 2; ; limit /= 2 {
+		r.Sandboxes, r.Attachments = slices.Clone(sandboxes), slices.Clone(attachments)
+		for i := range r.Sandboxes {
+			cnicache.Fit(&r.Sandboxes[i], limit)
+		}
+		for i := range r.Attachments {
+			a := &r.Attachments[i]
+			s := v1alpha1.Sandbox{Addresses: a.Addresses, AddressesUnread: a.AddressesUnread, MayCarry: a.MayCarry}
+			cnicache.Fit(&s, limit)
+			a.Addresses, a.AddressesUnread, a.MayCarry = s.Addresses, s.AddressesUnread, s.MayCarry
+		}
+		if limit == 0 || sizeOf(r) <= maxReportBytes {
+			return
+		}
+	}
+}
+
+// sizeOf returns the bytes of a report in JSON.
+func sizeOf(r *v1alpha1.SandboxReport) int {
+	text, _ := json.Marshal(r) // it has no field without JSON
+	return len(text)
 }
 
 func summarize(r *v1alpha1.SandboxReport) v1alpha1.Summary {

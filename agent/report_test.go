@@ -327,6 +327,50 @@ func TestNextReport_LimitsAttachments(t *testing.T) {
 	equal(t, "gone", goneIDs(r), "")
 }
 
+// However many addresses the pods of a tenant have, the report of a node is written, and other pods lose nothing.
+func TestNextReport_FitsIntoWhatThePolicyAllows(t *testing.T) {
+	large := func(id string) (all []v1alpha1.Address) {
+		for i := range 10 {
+			all = append(all, v1alpha1.Address{IP: fmt.Sprintf("10.9.0.%d", i), IfName: "net1", Range: "10.9.0.0/16",
+				NetworkName: strings.Repeat("n", 200), Network: strings.Repeat("m", 180) + id, Unattributed: true})
+		}
+		return all
+	}
+	var parts []any
+	for i := range 110 {
+		s, of := sandbox(fmt.Sprintf("s%03d", i)), attachment(fmt.Sprintf("a%03d", i), nil)
+		s.Addresses, of.Addresses = large(s.ID), large(of.ID)
+		parts = append(parts, s, of, sandbox(fmt.Sprintf("z%03d", i)))
+	}
+	r := nextAfterEnds(nil, inspection(0, parts...))
+	text, err := json.Marshal(r)
+	check(t, err)
+	if len(text) > 640<<10 {
+		t.Errorf("the report has %d bytes", len(text))
+	}
+	mayCarry := []v1alpha1.Network{{Range: "10.9.0.0/16", NetworkName: strings.Repeat("n", 200)}}
+	for i := range r.Sandboxes {
+		if s := &r.Sandboxes[i]; s.ID[0] == 'z' {
+			equal(t, "another pod", *s, sandbox(s.ID))
+		} else if !s.AddressesUnread || len(s.Addresses) == 0 || len(s.Addresses) == 10 {
+			t.Errorf("%s has %d addresses; unread: %v", s.ID, len(s.Addresses), s.AddressesUnread)
+		} else {
+			equal(t, "may carry", s.MayCarry, mayCarry)
+		}
+	}
+	for i := range r.Attachments {
+		if a := &r.Attachments[i]; !a.AddressesUnread {
+			t.Errorf("%s is said to have only %d addresses", a.ID, len(a.Addresses))
+		} else {
+			equal(t, "may carry", a.MayCarry, mayCarry)
+		}
+	}
+	if nextAfterEnds(r, inspection(time.Minute, parts...)) != r {
+		t.Error("another report of the same sandboxes")
+	}
+	equal(t, "addresses of the inspection", len(parts[0].(v1alpha1.Sandbox).Addresses), 10)
+}
+
 func TestNextReport_HashAfterRoundTrip(t *testing.T) {
 	stopped := sandbox("b")
 	stopped.State, stopped.NetworkClosed = v1alpha1.SandboxNotReady, &yes

@@ -121,6 +121,10 @@ func (a *APIStore) Publish(ctx context.Context, report *v1alpha1.SandboxReport) 
 		return fmt.Errorf("%w: the CustomResourceDefinition sandboxreports.ip-reconcile.dev is older than this agent: "+
 			"apply it with kubectl apply --server-side --force-conflicts -f deploy/crds (or the chart's crds)", err)
 	}
+	if apierrors.IsRequestEntityTooLargeError(err) {
+		return fmt.Errorf("%w: the report has %d bytes in JSON, %d sandboxes and %d attachments: run fewer pods on this node",
+			err, sizeOf(report), len(report.Sandboxes), len(report.Attachments))
+	}
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"path"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -218,6 +220,20 @@ func TestStore_Publish(t *testing.T) {
 		equal(t, "own at "+at, a.IsOwn(at), own)
 	}
 	s.expectNoRestoreNote()
+}
+
+// A report that is denied for its size says how large it is, and is not confirmed.
+func TestStore_ReportTooLarge(t *testing.T) {
+	s := newAPIServer(t)
+	a := s.newStore()
+	s.fail["POST sandboxreports"] = 413
+	err := a.Publish(t.Context(), reportOf("a", "b"))
+	if err == nil || !strings.Contains(err.Error(), " bytes in JSON, 2 sandboxes and 0 attachments") {
+		t.Errorf("got %v", err)
+	}
+	if slices.Contains(s.requests, "POST leases") {
+		t.Error("a Lease confirms it")
+	}
 }
 
 func TestStore_Load(t *testing.T) {

@@ -44,7 +44,8 @@ func (ni *NodeInspector) Resume(report *v1alpha1.SandboxReport, thisMachine bool
 	for i := range report.Attachments {
 		a := &report.Attachments[i]
 		resume(trackedSandbox{attachedSince: a.Since.Time, detail: cri.Detail{NetNS: a.NetNS},
-			sandbox: v1alpha1.Sandbox{ID: a.ID, Namespace: a.Namespace, Name: a.Name, UID: a.UID, Addresses: a.Addresses}})
+			sandbox: v1alpha1.Sandbox{ID: a.ID, Namespace: a.Namespace, Name: a.Name, UID: a.UID, Addresses: a.Addresses,
+				AddressesUnread: a.AddressesUnread, MayCarry: a.MayCarry}})
 	}
 	for _, s := range report.Sandboxes {
 		resume(trackedSandbox{attachedSince: report.ObservedAt.Time, detail: cri.Detail{NetNS: s.NetNS},
@@ -78,8 +79,15 @@ func (ni *NodeInspector) describeSandbox(s cri.Sandbox, entry *cnicache.Entry, n
 	case s.Ready || !podstate.IsClosed(out.NetworkClosed):
 		out.Addresses = t.addresses(entry)
 		out.Interfaces = t.interfaces(entry, out.Addresses)
-		if out.AddressesUnread = !t.hasAllAddresses && !out.IsIrrelevant; out.AddressesUnread && entry != nil {
-			out.MayCarry = entry.MayCarry
+		if out.IsIrrelevant {
+			break
+		}
+		if out.AddressesUnread = !t.hasAllAddresses; out.AddressesUnread && entry != nil && len(entry.MayCarry) > 0 {
+			// Last known addresses of other networks may have been left out.
+			out.MayCarry = cnicache.SortedNetworks(slices.Concat(entry.MayCarry, t.sandbox.MayCarry))
+		}
+		if cnicache.Fit(&out.Sandbox, cnicache.MaxBytes) {
+			t.hasAllAddresses = false
 		}
 	case entry != nil:
 		out.Addresses = entry.Addresses
@@ -98,12 +106,13 @@ func (t *trackedSandbox) addresses(entry *cnicache.Entry) []v1alpha1.Address {
 	var all []v1alpha1.Address
 	if entry != nil {
 		all = slices.Clone(entry.Addresses)
-		t.hasAllAddresses = t.hasAllAddresses && !entry.IsUnread // the file may be of another interface
+		// The file may be of another interface, and what is left out may be on any.
+		t.hasAllAddresses = t.hasAllAddresses && !entry.IsUnread && !entry.IsCut
 	}
 	cached := len(all)
 	for _, a := range t.sandbox.Addresses {
 		isSame := func(b v1alpha1.Address) bool { return a.IfName == b.IfName }
-		if !slices.ContainsFunc(all[:cached], isSame) && len(all) < cnicache.MaxAddresses {
+		if !slices.ContainsFunc(all[:cached], isSame) {
 			all = append(all, a)
 		}
 	}
@@ -120,14 +129,14 @@ func (t *trackedSandbox) interfaces(entry *cnicache.Entry, addresses []v1alpha1.
 	if entry != nil {
 		all = append(all, entry.Interfaces...)
 	}
-	all = cnicache.InterfacesWithout(addresses, all)
-	return all[:min(len(all), cnicache.MaxAddresses)]
+	return cnicache.InterfacesWithout(addresses, all)
 }
 
 func (t *trackedSandbox) attachment(closed *bool) v1alpha1.Attachment {
 	return v1alpha1.Attachment{
 		ID: t.sandbox.ID, Since: apiTime(t.attachedSince), NetworkClosed: closed, NetNS: t.detail.NetNS,
 		Namespace: t.sandbox.Namespace, Name: t.sandbox.Name, UID: t.sandbox.UID, Addresses: t.sandbox.Addresses,
+		AddressesUnread: t.sandbox.AddressesUnread, MayCarry: t.sandbox.MayCarry,
 	}
 }
 

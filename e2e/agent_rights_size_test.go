@@ -53,14 +53,20 @@ func (s *stage) agentsWriteNoMoreThanTheyNeed(t *testing.T, one *visitor, report
 	}
 	full := try(json.Marshal(largeReport(500, 2))).must(t)
 	t.Logf("the report of 500 pods with two addresses each, and of 500 that ended, has %d bytes", len(full))
+	dense := try(json.Marshal(largeReport(120, 42))).must(t)
+	t.Logf("of the 655360 bytes that agents write at most, a dense report has %d", len(dense))
+	write := func(text []byte) func(u *unstructured.Unstructured) {
+		return func(u *unstructured.Unstructured) {
+			var content map[string]any
+			check(t, json.Unmarshal(text, &content))
+			delete(content, "metadata")
+			maps.Copy(u.Object, content)
+		}
+	}
 	checkTrials(t, "as much as it needs", []trial{
 		{"a report of 500 pods with two addresses each, and of as many that ended", one, reports.put("worker-1",
-			func(u *unstructured.Unstructured) {
-				var content map[string]any
-				check(t, json.Unmarshal(full, &content))
-				delete(content, "metadata")
-				maps.Copy(u.Object, content)
-			}), ""},
+			write(full)), ""},
+		{"a report with as many addresses as agents write", one, reports.put("worker-1", write(dense)), ""},
 		{"a Lease with an annotation of 10 KiB", one, own.put("worker-1", func(u *unstructured.Unstructured) {
 			u.SetAnnotations(map[string]string{"note": long(10 << 10)})
 		}), ""},

@@ -29,7 +29,8 @@ func whole() *v1alpha1.SandboxReport {
 			State: v1alpha1.SandboxReady, NetworkClosed: ptr(false), CreatedAt: at(-time.Hour), Addresses: addresses(),
 			Interfaces: []string{"eth0"}, MayCarry: []v1alpha1.Network{{Range: "10.0.0.0/24", NetworkName: "blue"}}}},
 		Attachments: []v1alpha1.Attachment{{ID: "c2", Since: at(-time.Minute), NetworkClosed: ptr(true), Namespace: "default",
-			Name: "b", UID: "u2", Addresses: addresses()}},
+			Name: "b", UID: "u2", Addresses: addresses(), AddressesUnread: true,
+			MayCarry: []v1alpha1.Network{{Range: "10.0.0.0/24", NetworkName: "blue"}}}},
 		Gone: []v1alpha1.Gone{{ID: "c3", UID: "u3", Since: at(-time.Hour)}},
 	}
 }

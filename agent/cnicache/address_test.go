@@ -126,8 +126,7 @@ func TestAddresses_Limit(t *testing.T) {
 	}
 	c.runtime(one, "net1", conf("wb", `{"type":"whereabouts","ipRanges":[`+strings.Join(ranges, ",")+`]}`), result(ips...))
 	e := c.readEntry(one)
-	if len(e.Addresses) != 128 || e.Addresses[0].IP != "10.0.0.101" || e.Addresses[127].IP != "10.0.0.228" ||
-		e.HasAllAddresses {
+	if n := len(e.Addresses); n < 70 || n > 128 || e.Addresses[0].IP != "10.0.0.101" || e.HasAllAddresses || !e.IsCut {
 		t.Errorf("got %d, complete: %v: %v", len(e.Addresses), e.HasAllAddresses, e.Addresses)
 	}
 	same(t, "may carry", e.MayCarry, []v1alpha1.Network{{Range: "10.0.0.0/24"}})

@@ -18,6 +18,7 @@ import (
 
 // config is the part of a CNI network's config that determines its whereabouts addresses.
 type config struct {
+	name     string   // "" if it is longer than maxName: no file has such a name
 	multus   bool     // Multus is one of the plugins
 	cniDir   string   // of Multus, if its config has one
 	loopback bool     // loopback is the only plugin
@@ -86,6 +87,9 @@ func readConfig(data []byte, ofRuntime bool) (config, error) {
 	}
 	if problem == nil && cniconf.Mentions(data, whereabouts) > read {
 		problem = errors.New("whereabouts outside of an ipam section: the addresses of such a network are unknown")
+	}
+	if json.Unmarshal(list.Name, &c.name) != nil || len(c.name) > maxName {
+		c.name = ""
 	}
 	c.loopback = named && !others
 	return c, problem

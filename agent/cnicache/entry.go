@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
@@ -18,10 +20,12 @@ type Entry struct {
 	Namespace, Name, UID string
 	// NetNS are the paths of network namespaces in its files, sorted.
 	NetNS []string
-	// Addresses are the configured addresses of whereabouts' ranges, sorted and without duplicates, at most MaxAddresses.
+	// Addresses are the configured addresses of whereabouts' ranges, sorted and without duplicates, as Fit leaves them.
 	Addresses []v1alpha1.Address
-	// Interfaces are the names of interfaces in its files without one of Addresses, sorted, at most MaxAddresses.
+	// Interfaces are the names of interfaces in its files without one of the addresses, sorted, as Fit leaves them.
 	Interfaces []string
+	// IsCut means that Fit left something out.
+	IsCut bool
 	// IsUnread means that a file could not be read in full. There may be any addresses beside Addresses.
 	IsUnread bool
 	// HasNoWhereabouts means that it certainly has no whereabouts address. A result of more than the loopback
@@ -31,7 +35,8 @@ type Entry struct {
 	// HasAllAddresses means that Addresses are complete. Its files could be read in full, and prove that it has no
 	// whereabouts address or are a result of each of its networks.
 	HasAllAddresses bool
-	// MayCarry are the whereabouts ranges of its networks if Addresses are incomplete and its files name them all.
+	// MayCarry are the whereabouts ranges of its networks if Addresses are incomplete and its files name them all, as Fit
+	// leaves them.
 	MayCarry []v1alpha1.Network
 	// ByMultus means that its runtime result is from Multus, InMultus that one of its files is in a folder of Multus.
 	ByMultus, InMultus bool
@@ -42,6 +47,9 @@ const (
 	MaxAddresses = 128
 	// maxKept is the most addresses and interfaces of one file that are kept, far more than a SandboxReport accepts.
 	maxKept = 8 * MaxAddresses
+	// maxDelegates is the most networks of Multus' own file that are kept. A container with results of so many has more
+	// addresses, or more interfaces without one, than a SandboxReport accepts: Addresses are incomplete anyway.
+	maxDelegates = 2*MaxAddresses + 1
 	// maxName is the longest name that a SandboxReport and the API accept.
 	maxName = 253
 )
@@ -50,11 +58,11 @@ const (
 type entryBuilder struct {
 	Entry                      // incomplete until build
 	namespace, name, uid       podField
-	hasResult                  bool   // of more than the loopback
-	hasDelegates               bool   // Multus' own file exists
-	delegates, delegateResults int    // networks in Multus' own file; results of them
-	cniDir                     string // of Multus, by its own config
-	mentionsWhereabouts        bool   // in any of the files
+	hasResult                  bool       // of more than the loopback
+	hasDelegates               bool       // Multus' own file exists
+	delegates, delegateResults []delegate // networks in Multus' own file; those of Multus' results
+	cniDir                     string     // of Multus, by its own config
+	mentionsWhereabouts        bool       // in any of the files
 	networks                   []v1alpha1.Network
 }
 
@@ -78,10 +86,10 @@ func (b *entryBuilder) add(kind fileKind, r *parsedFile) {
 	b.InMultus = b.InMultus || kind != runtimeResults
 	switch kind {
 	case multusDelegates:
-		b.hasDelegates, b.delegates = true, r.delegates
+		b.hasDelegates, b.delegates = true, append(b.delegates, r.delegates...)
 		return
 	case multusResults:
-		b.delegateResults++
+		b.delegateResults = append(b.delegateResults, r.delegates...)
 	case runtimeResults:
 		b.cniDir = max(b.cniDir, r.cniDir)
 	}
@@ -93,6 +101,23 @@ func (b *entryBuilder) hasAllNetworks() bool {
 	return b.hasResult && !b.IsUnread && (b.hasDelegates || !b.ByMultus && !b.InMultus)
 }
 
+// hasAllResults reports whether each network in Multus' own file has a result of its own: of the same name, and on its
+// interface. A result of another network, which was plugged in later, does not stand for one that is missing.
+func (b *entryBuilder) hasAllResults() bool {
+	others := sets.New(b.delegateResults...)
+	for _, d := range b.delegates {
+		if d.ifName != "" && !others.Has(d) {
+			return false
+		}
+	}
+	others.Delete(b.delegates...)
+	networks := sets.New[string]()
+	for d := range others {
+		networks.Insert(d.network)
+	}
+	return !slices.ContainsFunc(b.delegates, func(d delegate) bool { return d.ifName == "" && !networks.Has(d.network) })
+}
+
 func (b *entryBuilder) build() *Entry {
 	e := &b.Entry
 	e.Namespace, e.Name, e.UID = b.namespace.value, b.name.value, b.uid.value
@@ -100,17 +125,15 @@ func (b *entryBuilder) build() *Entry {
 	e.NetNS = slices.Compact(e.NetNS)
 	slices.SortFunc(e.Addresses, compareAddresses)
 	e.HasNoWhereabouts = b.hasAllNetworks() && !b.mentionsWhereabouts
-	// Addresses are complete if each of Multus' networks has a result.
-	e.HasAllAddresses = e.HasNoWhereabouts || b.hasAllNetworks() && (!b.hasDelegates || b.delegateResults >= b.delegates)
-	if e.Addresses = slices.Compact(e.Addresses); len(e.Addresses) > MaxAddresses {
-		e.Addresses, e.HasAllAddresses = e.Addresses[:MaxAddresses], false
+	e.HasAllAddresses = e.HasNoWhereabouts || b.hasAllNetworks() && b.hasAllResults()
+	e.Addresses = slices.Compact(e.Addresses)
+	e.Interfaces = InterfacesWithout(e.Addresses, e.Interfaces)
+	s := v1alpha1.Sandbox{Addresses: e.Addresses, Interfaces: e.Interfaces, AddressesUnread: !e.HasAllAddresses}
+	if networks := SortedNetworks(b.networks); s.AddressesUnread && b.hasAllNetworks() && len(networks) <= MaxAddresses {
+		s.MayCarry = networks
 	}
-	if e.Interfaces = InterfacesWithout(e.Addresses, e.Interfaces); len(e.Interfaces) > MaxAddresses {
-		e.Interfaces, e.HasAllAddresses = e.Interfaces[:MaxAddresses], false
-	}
-	if networks := sortedNetworks(b.networks); !e.HasAllAddresses && b.hasAllNetworks() && len(networks) <= MaxAddresses {
-		e.MayCarry = networks
-	}
+	e.IsCut = Fit(&s, MaxBytes)
+	e.Addresses, e.Interfaces, e.MayCarry, e.HasAllAddresses = s.Addresses, s.Interfaces, s.MayCarry, !s.AddressesUnread
 	return e
 }
 
@@ -129,13 +152,6 @@ func compareAddresses(a, b v1alpha1.Address) int {
 	return cmp.Or(strings.Compare(a.IfName, b.IfName), strings.Compare(a.IP, b.IP), strings.Compare(a.Network, b.Network),
 		strings.Compare(a.NetworkName, b.NetworkName), strings.Compare(a.Range, b.Range),
 		strings.Compare(strconv.FormatBool(a.Unattributed), strconv.FormatBool(b.Unattributed)))
-}
-
-func sortedNetworks(all []v1alpha1.Network) []v1alpha1.Network {
-	slices.SortFunc(all, func(a, b v1alpha1.Network) int {
-		return cmp.Or(strings.Compare(a.Range, b.Range), strings.Compare(a.NetworkName, b.NetworkName))
-	})
-	return slices.Compact(all)
 }
 
 // podField is a name or UID in several files, "" if they differ: a UID proves that two pods are not the same.

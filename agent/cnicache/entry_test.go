@@ -123,6 +123,74 @@ func TestEntry_HasNoWhereabouts(t *testing.T) {
 	}
 }
 
+// A result counts for the network in Multus' own file that has its name and its interface.
+func TestEntry_ResultOfEachNetwork(t *testing.T) {
+	on := func(ifName, ip string) string { return strings.ReplaceAll(result(ip), "net1", ifName) }
+	for name, tc := range map[string]struct {
+		files func(c *caches)
+		want  bool
+	}{
+		"another network was plugged in later": {func(c *caches) {
+			c.delegate(one, "net1", wb, net1)
+			c.multusFile(one, kindnet, wb)
+			c.delegate(one, "net2", fixed, on("net2", "192.0.2.7/24"))
+		}, true},
+		"another one was, and the result of net1 is lost": {func(c *caches) {
+			c.multusFile(one, kindnet, wb)
+			c.delegate(one, "net2", fixed, on("net2", "192.0.2.7/24"))
+		}, false},
+		"the same one was, and the result of net1 is lost": {func(c *caches) {
+			c.multusFile(one, kindnet, wb)
+			c.delegate(one, "net2", wb, on("net2", "10.0.0.6/24"))
+		}, false},
+		"another one was as net1": {func(c *caches) {
+			c.multusFile(one, kindnet, wb)
+			c.delegate(one, "net1", fixed, on("net1", "192.0.2.7/24"))
+		}, false},
+		"twice the same": {func(c *caches) {
+			c.multusFile(one, kindnet, wb, wb)
+			c.delegate(one, "net1", wb, net1)
+			c.delegate(one, "net2", wb, on("net2", "10.0.0.6/24"))
+		}, true},
+		"twice the same, and one is lost": {func(c *caches) {
+			c.multusFile(one, kindnet, wb, wb)
+			c.delegate(one, "net2", wb, on("net2", "10.0.0.6/24"))
+			c.delegate(one, "net3", fixed, on("net3", "192.0.2.7/24"))
+		}, false},
+		"the pod names the interface": {func(c *caches) {
+			tamper(c, c.multusFile(one, kindnet, wb), `"Name":"default/wb"`, `"ifnameRequest":"data","Name":"default/wb"`)
+			c.delegate(one, "data", wb, on("data", "10.0.0.5/24"))
+		}, true},
+		"a whereabouts network is the first one": {func(c *caches) {
+			c.multusFile(one, wb, kindnet)
+			c.delegate(one, "eth0", wb, on("eth0", "10.0.0.5/24"))
+			c.delegate(one, "net1", kindnet, net1)
+		}, true},
+		"the first one is lost, and the second has its name": {func(c *caches) {
+			c.multusFile(one, wb, wb)
+			c.delegate(one, "net1", wb, net1)
+		}, false},
+		"a list of plugins that another folder completes": {func(c *caches) {
+			chain := strings.Replace(kindnet, `"kindnet"`, `"aux"`, 1)
+			c.multusFile(one, kindnet, wb, chain)
+			c.delegate(one, "net1", wb, net1)
+			c.delegate(one, "net2", strings.Replace(chain, `]}`, `,{"type":"tuning"}]}`, 1), on("net2", "192.0.2.7/24"))
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCaches(t)
+			c.runtime(one, "eth0", multus, eth0)
+			c.delegate(one, "eth0", kindnet, eth0)
+			tc.files(c)
+			if e := c.readEntry(one); e.HasAllAddresses != tc.want {
+				t.Errorf("all addresses are known: %v, want %v: %v, interfaces %v", e.HasAllAddresses, tc.want, e.Addresses,
+					e.Interfaces)
+			}
+			c.readable()
+		})
+	}
+}
+
 // A FIFO or a link must not block or be followed, and a file may be incomplete while it is written. Each counts by
 // its name.
 func TestCache_UnreadableFile(t *testing.T) {

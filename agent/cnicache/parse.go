@@ -8,6 +8,7 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
+	"strconv"
 
 	types020 "github.com/containernetworking/cni/pkg/types/020"
 	types100 "github.com/containernetworking/cni/pkg/types/100"
@@ -27,8 +28,13 @@ type parsedFile struct {
 	addresses            []v1alpha1.Address
 	config                    // of the network; for Multus' own file the sources of all networks
 	mentionsWhereabouts  bool // in the file, or in the configs in it
-	delegates            int  // number of networks in Multus' own file
+	// delegates are the networks in Multus' own file, or the network of a result.
+	delegates []delegate
 }
+
+// delegate is a network of a container, by the name in its config, and its interface in the container. ifName is "" in
+// Multus' own file for the first network, whose interface the container runtime names.
+type delegate struct{ network, ifName string }
 
 // cacheV1 is the kind of a result file (libcni v1.3.0, libcni/api.go, CNICacheV1). Older files are only the result.
 const cacheV1 = "cniCacheV1"
@@ -95,19 +101,22 @@ func (r *parsedFile) parseResult(k fileKind, id string, data []byte) {
 		r.problem = fmt.Errorf("parse the config: %w", err)
 	}
 	r.addresses = r.config.addresses(result.ips, info.IfName, info.NetworkName)
+	r.delegates = []delegate{{r.config.name, info.IfName}}
 	if !r.loopback {
 		r.addInterfaces(append(result.interfaces, info.IfName))
 	}
 }
 
 // parseDelegates parses Multus' own file, the list of the container's networks with each config in Bytes (Multus
-// v4.2.4, pkg/multus/multus.go, saveDelegates; pkg/types/types.go, DelegateNetConf).
+// v4.2.4, pkg/multus/multus.go, saveDelegates and getIfname; pkg/types/types.go, DelegateNetConf).
 func (r *parsedFile) parseDelegates(data []byte) {
-	var delegates []struct{ Bytes []byte }
+	var delegates []struct {
+		Bytes  []byte
+		IfName string `json:"ifnameRequest"`
+	}
 	if r.problem = json.Unmarshal(data, &delegates); r.problem != nil {
 		return
 	}
-	r.delegates = len(delegates)
 	if len(delegates) == 0 {
 		r.problem = errors.New("no networks")
 	}
@@ -116,6 +125,15 @@ func (r *parsedFile) parseDelegates(data []byte) {
 		conf, err := readConfig(d.Bytes, false)
 		if err != nil {
 			r.problem = fmt.Errorf("parse the config of network %d: %w", i, err)
+		}
+		if d.IfName == "" && i > 0 {
+			d.IfName = "net" + strconv.Itoa(i)
+		}
+		switch {
+		case len(d.IfName) > maxName:
+			r.problem = errors.New("the name of an interface is too long")
+		case len(r.delegates) < maxDelegates:
+			r.delegates = append(r.delegates, delegate{conf.name, d.IfName})
 		}
 		for _, s := range conf.sources {
 			// A tenant may select a network any number of times. More networks than a report has are unknown.

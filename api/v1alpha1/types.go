@@ -139,7 +139,7 @@ type Sandbox struct {
 	// networks in MayCarry, or if that is missing, of any network of the pod.
 	AddressesUnread bool `json:"addressesUnread,omitempty"`
 	// MayCarry are the whereabouts ranges in the CNI caches of a sandbox with AddressesUnread. It is missing if the
-	// caches do not contain all of its networks.
+	// caches do not contain all of its networks, or if these are too many.
 	// +kubebuilder:validation:MaxItems=128
 	MayCarry []Network `json:"mayCarry,omitempty"`
 }
@@ -168,6 +168,14 @@ type Attachment struct {
 	UID       text   `json:"uid,omitempty"`
 	// +kubebuilder:validation:MaxItems=128
 	Addresses []Address `json:"addresses,omitempty"`
+	// AddressesUnread is true if there are addresses that do not fit into this report, or if the runtime listed the
+	// sandbox before, with AddressesUnread. They are of the networks in MayCarry, or if that is missing, of any network
+	// of the pod.
+	AddressesUnread bool `json:"addressesUnread,omitempty"`
+	// MayCarry are the whereabouts ranges of addresses that are not in this report. It is missing if they are unknown
+	// or too many.
+	// +kubebuilder:validation:MaxItems=128
+	MayCarry []Network `json:"mayCarry,omitempty"`
 }
 
 // Gone is a container ID that ended.

@@ -2,6 +2,7 @@ package facts
 
 import (
 	"cmp"
+	"iter"
 	"net/netip"
 	"slices"
 	"time"
@@ -14,7 +15,7 @@ import (
 type Report struct {
 	*podstate.Report
 	OnNode    []string // its name
-	HasUnread bool     // a sandbox has addresses that no CNI cache file lists
+	HasUnread bool     // a sandbox or attachment has addresses that the report does not have
 	// complete are the UIDs of READY sandboxes with all of their addresses. incomplete are the pods whose sandboxes may
 	// have addresses that are not listed.
 	Complete, incomplete map[string]bool
@@ -78,7 +79,27 @@ func (f *Facts) addReports() {
 // NewAttachment is a mention of one of a report's attachments.
 func NewAttachment(r *Report, a *v1alpha1.Attachment) *Mention {
 	return &Mention{r, OfAttachment, &v1alpha1.Sandbox{ID: a.ID, UID: a.UID, Namespace: a.Namespace, Name: a.Name,
-		NetworkClosed: a.NetworkClosed, CreatedAt: a.Since, Addresses: a.Addresses}}
+		NetworkClosed: a.NetworkClosed, CreatedAt: a.Since, Addresses: a.Addresses, AddressesUnread: a.AddressesUnread,
+		MayCarry: a.MayCarry}}
+}
+
+// Unread are the sandboxes and attachments with addresses that the report does not have.
+func (r *Report) Unread() iter.Seq[*Mention] {
+	return func(yield func(*Mention) bool) {
+		if !r.HasUnread {
+			return
+		}
+		for i := range r.Sandboxes {
+			if r.Sandboxes[i].AddressesUnread && !yield(r.MentionOf(&r.Sandboxes[i])) {
+				return
+			}
+		}
+		for i := range r.Attachments {
+			if r.Attachments[i].AddressesUnread && !yield(NewAttachment(r, &r.Attachments[i])) {
+				return
+			}
+		}
+	}
 }
 
 func (f *Facts) addMention(g Mention) {

@@ -8,8 +8,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// UnreadSandbox is a sandbox without a CNI cache file that lists all of its addresses. It may carry any address of its
-// networks. Its CNI caches name them, or else its pod, which users may edit. If neither does, it may carry any address.
+// UnreadSandbox is a sandbox or attachment whose report does not have all of its addresses: no CNI cache file lists
+// them, or they are too many for a report. It may carry any address of its networks. Its CNI caches name them, or else
+// its pod, which users may edit. If neither does, it may carry any address.
 type UnreadSandbox struct {
 	Mention
 	IsAny  bool
@@ -42,9 +43,6 @@ func (f *Facts) findUnread() (found []UnreadSandbox) {
 	}
 	known := map[claim][]string{}
 	for _, r := range f.reports {
-		if !r.HasUnread {
-			continue
-		}
 		expired, ranges := f.IsObsolete(r), 0
 		isNew := func(of any, id string) bool {
 			c := claim{expired, of}
@@ -54,9 +52,9 @@ func (f *Facts) findUnread() (found []UnreadSandbox) {
 			known[c] = append(known[c], id)
 			return true
 		}
-		for i := range r.Sandboxes {
-			u := UnreadSandbox{Mention: Mention{r, OfSandbox, &r.Sandboxes[i]}}
-			if !u.AddressesUnread || !f.MayHoldAddress(&u.Mention) {
+		for g := range r.Unread() {
+			u := UnreadSandbox{Mention: *g}
+			if !f.MayHoldAddress(g) {
 				continue
 			}
 			var networks []string

@@ -120,10 +120,9 @@ func (x *judging) unreadSandboxBeside(it *Item, e *Evidence) (r rival) {
 		return r
 	}
 	// The owner's pod carries the address, so another sandbox of the pod may.
-	if on := x.Report(e.Pod.Node); on != nil && on.HasUnread {
-		for i := range on.Sandboxes {
-			g := on.MentionOf(&on.Sandboxes[i])
-			if g.AddressesUnread && x.PodOf(g) == e.Pod && x.MayHoldAddress(g) && isRival(g) {
+	if on := x.Report(e.Pod.Node); on != nil {
+		for g := range on.Unread() {
+			if x.PodOf(g) == e.Pod && x.MayHoldAddress(g) && isRival(g) {
 				return r
 			}
 		}

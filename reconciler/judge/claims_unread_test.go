@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -105,6 +106,37 @@ func TestAnUnreadSandboxMayCarryWhatItsCachesOrItsPodName(t *testing.T) {
 				if got[ip] != tt.want[i] {
 					t.Errorf("%s: %s, want %s", ip, got[ip], tt.want[i])
 				}
+			}
+		})
+	}
+}
+
+// The addresses that are left out of an attachment are of the networks that it names, whatever its state is.
+func TestAnAttachmentMayCarryWhatIsLeftOutOfIt(t *testing.T) {
+	closed, open := true, false
+	const free, held = judge.PodGone, judge.ClaimedByOther
+	for name, tt := range map[string]struct {
+		closed   *bool
+		isUnread bool
+		mayCarry []v1alpha1.Network
+		want     judge.Reason
+	}{
+		"nothing is left out":     {&open, false, nil, free},
+		"of its range":            {&open, true, []v1alpha1.Network{{Range: "10.0.0.0/24"}}, held},
+		"of another range":        {&open, true, []v1alpha1.Network{{Range: "10.9.0.0/24"}}, free},
+		"of any":                  {nil, true, nil, held},
+		"its network has closed":  {&closed, true, []v1alpha1.Network{{Range: "10.0.0.0/24"}}, free},
+		"its network is unknown":  {nil, true, []v1alpha1.Network{{Range: "10.0.0.0/24"}}, held},
+		"of the network's ranges": {&open, true, []v1alpha1.Network{{}}, held},
+	} {
+		t.Run(name, func(t *testing.T) {
+			report := ReportingWorker(Gone("box-a", "u1"), Attachment("box-t", "uid-t", time.Hour, tt.closed),
+				func(r *podstate.Report) {
+					r.Attachments[0].AddressesUnread, r.Attachments[0].MayCarry = tt.isUnread, tt.mayCarry
+				})
+			o := Observe(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/gone-1", "box-a", "net1")), wb, report)
+			if it := Judged(o, facts.Policy{}).Allocations[0]; it.Reason != tt.want {
+				t.Errorf("%s, want %s: %s", it.Reason, tt.want, it.Message())
 			}
 		})
 	}

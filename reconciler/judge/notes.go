@@ -92,9 +92,8 @@ func (j *Judgement) unreadNote() string {
 	f := j.facts
 	var names []string
 	for _, r := range f.Reports() {
-		for i := range r.Sandboxes {
-			g := r.MentionOf(&r.Sandboxes[i])
-			if g.AddressesUnread && f.MayHoldAddress(g) && !f.IsObsolete(r) {
+		for g := range r.Unread() {
+			if f.MayHoldAddress(g) && !f.IsObsolete(r) {
 				names = append(names, fmt.Sprintf("sandbox %s of %s on node %s", g.ID, g.Pod(), r.Name))
 			}
 		}
