@@ -234,7 +234,8 @@ func (p *Pod) OverdueAfter() time.Time {
 
 const overdueAfter = 5 * time.Minute
 
-// seconds is a time in seconds, or the longest or no time if that is no Duration. Kubernetes has no upper limit.
+// seconds is n seconds: 0 if n is negative, and the longest Duration of whole seconds if n is larger than that, since
+// Kubernetes sets no upper limit.
 func seconds(n int64) time.Duration {
 	const longest = int64(math.MaxInt64 / time.Second)
 	return time.Duration(min(max(n, 0), longest)) * time.Second

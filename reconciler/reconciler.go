@@ -207,7 +207,8 @@ func (r *Reconciler) passes(
 func (r *Reconciler) Pass(ctx context.Context, ready func(*judge.Item) bool) (*Result, time.Time, error) {
 	began := r.Clock.Now()
 	out, err := r.Check(ctx)
-	if err != nil {
+	if err != nil { // what is known of a restore is shared all the same: others may release meanwhile
+		r.saveRestore(ctx, r.Clock.Now())
 		return nil, time.Time{}, err
 	}
 	j := out.Assessment

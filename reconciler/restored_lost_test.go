@@ -56,14 +56,22 @@ func TestRestore_ClockOfASnapshot(t *testing.T) {
 	p.waits("nobody has reported since", -hour+minute, leakOn(-hour), revision(81), late)
 }
 
-// worker-9 is newer than the backup, so that the restore has lost its Node object. Its kubelet runs on, and registers
-// it only when it starts. Its agent reports since, and then the node is cut off. Nobody has deleted its Node object.
-func TestRestore_LostNodeIsCutOff(t *testing.T) {
+// runsOnWorker9 is a process that gives up a node after a quarter of an hour, and has made a pass in which the sandbox
+// of 10.0.0.5 runs on worker-9.
+func runsOnWorker9(t *testing.T) (*process, ReportEdit) {
+	t.Helper()
 	p := newProcess(t, quarter)
 	p.RestoreStore = &memoryStore{}
 	box := Sandbox("box-1", UsualUID, OfPod("web-9"), WithAddress("10.0.0.5", ""))
 	p.pass(0, UsualPool, Node("worker-1"), written("worker-1", 0), Node("worker-9"), written("worker-9", 0, box),
 		revision(100))
+	return p, box
+}
+
+// worker-9 is newer than the backup, so that the restore has lost its Node object. Its kubelet runs on, and registers
+// it only when it starts. Its agent reports since, and then the node is cut off. Nobody has deleted its Node object.
+func TestRestore_LostNodeIsCutOff(t *testing.T) {
+	p, box := runsOnWorker9(t)
 	p.pass(minute, UsualPool, Node("worker-1"), written("worker-1", 0), revision(90))
 	p.pass(2*minute, UsualPool, Node("worker-1"), written("worker-1", 2*minute), written("worker-9", 2*minute, box),
 		revision(91))
@@ -88,11 +96,7 @@ func TestRestore_LostNodeIsCutOff(t *testing.T) {
 
 // The same node without a restore: its Node object exists, so nothing is released while it is cut off.
 func TestNode_IsCutOff(t *testing.T) {
-	p := newProcess(t, quarter)
-	p.RestoreStore = &memoryStore{}
-	box := Sandbox("box-1", UsualUID, OfPod("web-9"), WithAddress("10.0.0.5", ""))
-	p.pass(0, UsualPool, Node("worker-1"), written("worker-1", 0), Node("worker-9"), written("worker-9", 0, box),
-		revision(100))
+	p, box := runsOnWorker9(t)
 	for after := minute; after <= 40*minute; after += minute {
 		made := p.pass(after, UsualPool, Node("worker-1"), written("worker-1", after), Node("worker-9", NotReadyFor(minute)),
 			written("worker-9", 0, box, RenewedAt(Now)), revision(100+uint64(after/minute)))

@@ -179,6 +179,36 @@ func TestRestoreStore_KeepsLostNodes(t *testing.T) {
 	}
 }
 
+// A replica finds a restore while RBAC forbids its Lease, as an API server does that has just started. Its next pass
+// reads no cluster. Another replica, which knows nothing newer than the backup, could release until the one after that.
+func TestRestoreStore_IsWrittenByAPassThatFails(t *testing.T) {
+	for says, c := range map[string]struct {
+		forbidden bool // the Lease, in the pass that shows the restore
+		next      Source
+	}{
+		"a list is forbidden":            {forbidden: true, next: &scripted{err: errors.New("forbidden")}},
+		"the restore shows without pods": {next: &scripted{parts: []Part{leakOn(0), revision(90), At(Now.Add(minute))}}},
+	} {
+		t.Run(says, func(t *testing.T) {
+			p, s := newProcess(t, atOnce), &memoryStore{}
+			p.RestoreStore = s
+			p.pass(0, leakOn(0), revision(100))
+			if c.forbidden {
+				s.err = fmt.Errorf("%w: denied", apply.ErrForbidden)
+				p.passOnce(minute, leakOn(0), revision(90))
+				s.err = nil
+			}
+			p.Source, p.PodsComplete = c.next, false
+			if _, _, err := p.Pass(t.Context(), nil); err == nil {
+				t.Fatal("the pass did not fail")
+			}
+			if id := p.Process.Known.ID(); id == "" || !strings.Contains(s.text, id) {
+				t.Errorf("restore %q is known, kept is %q", id, s.text)
+			}
+		})
+	}
+}
+
 // shareLost is what a replica does that does not lead.
 func shareLost(ctx context.Context, s StateStore, now time.Time, node string) error {
 	return s.Update(ctx, func(text string) (string, error) {

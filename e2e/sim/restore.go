@@ -125,9 +125,9 @@ func (s *Simulation) restoredSince(t time.Time) bool { return s.restoredAt.After
 // isUndetected reports whether reports of a restored backup are still fresh that lack a running sandbox, or its node is
 // unreachable or without an agent, while the process that writes cannot know of the restore. serve cannot if it was
 // started after the first restore that lost the sandbox. A run cannot if no version that it has read or written before
-// its request ran backwards, and no other process had recorded the restore when its pass began; another restore of that
-// backup loses such a record. What it detects while its request hangs is too late. Processes date restores by the API
-// servers' clocks, one of which may be ahead, so an earlier restore may look like this one.
+// its request ran backwards, and no other process had recorded the restore when its pass began, or was allowed to;
+// another restore of that backup loses such a record. What it detects while its request hangs is too late. Processes
+// date restores by the API servers' clocks, one of which may be ahead, so an earlier restore may look like this one.
 func (s *Simulation) isUndetected(b *sandbox) bool {
 	if !s.restoredSince(b.since) {
 		return false
@@ -154,7 +154,8 @@ func (s *Simulation) isUndetected(b *sandbox) bool {
 		}
 		knew := s.detected.Add(-max(0, s.plan.Skew))
 		return r.as == s.writer && knew.After(since) || s.restoredAt.Before(noticed) &&
-			s.asked.Sub(noticed) > aPassTakes && noticed.Before(s.writer.versions.began)
+			!r.as.versions.mayNotRecord(s.restoredAt) && s.asked.Sub(noticed) > aPassTakes &&
+			noticed.Before(s.writer.versions.began)
 	})
 }
 

@@ -105,6 +105,7 @@ func (c *client) RoundTrip(r *http.Request) (*http.Response, error) {
 		if a.Status/100 == 2 {
 			c.versions.note(w.versions, w.Writes())
 		}
+		c.versions.noteRecord(w, a.Status)
 		return a.Response(r)
 	case <-r.Context().Done():
 		return nil, r.Context().Err()

@@ -286,8 +286,8 @@ func (s *Simulation) heldForGood(l leaked) bool {
 		return false
 	}
 	if it.Verdict == judge.Held {
-		return s.plan.Agents == 0 || it.Reason == judge.NetworkStatusMissing || it.Evidence().RivalUnread &&
-			s.mayBeUnread(l.address())
+		return s.plan.Agents == 0 || it.Reason == judge.InterfaceUnplugged || it.Reason == judge.NetworkStatusMissing ||
+			it.Evidence().RivalUnread && s.mayBeUnread(l.address())
 	}
 	if it.Reason == judge.SandboxReady {
 		return it.IfName() == detached && s.mayLackAddresses(it.Owner().Name)

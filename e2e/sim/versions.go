@@ -1,12 +1,15 @@
 package sim
 
 import (
+	"bytes"
 	"maps"
+	"net/http"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
 
 // versions are what a process has read of pools, reports and their Leases by quorum, or written. A version that runs
@@ -17,6 +20,8 @@ type versions struct {
 	reading      map[key]uint64 // in this pass
 	ranBackwards time.Time      // the last time
 	began        time.Time      // the last pass
+	recorded     time.Time      // when it last recorded a restore for the others
+	refused      time.Time      // when it last could not
 }
 
 // versionsFor are the versions that the answer to a request has: of pools, reports and their Leases. The empty name is
@@ -52,6 +57,30 @@ func (v *versions) note(versions map[key]uint64, isWrite bool) {
 			v.known[k] = version
 		}
 	}
+}
+
+// noteRecord notes how a request for the record of restores was answered.
+func (v *versions) noteRecord(w *call, status int) {
+	isCreate := w.Name == "" && bytes.Contains(w.Body, []byte(restore.Lease))
+	if w.Resource != fakeapi.Leases || w.Name != restore.Lease && !isCreate {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch isDone := status/100 == 2; {
+	case isDone && w.Writes():
+		v.recorded = time.Now()
+	case !isDone && status != http.StatusNotFound:
+		v.refused = time.Now()
+	}
+}
+
+// mayNotRecord reports whether all requests for the record of restores that the process made since a time were refused,
+// and it made some.
+func (v *versions) mayNotRecord(since time.Time) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.refused.After(since) && !v.recorded.After(since)
 }
 
 func (v *versions) beginPass() {

@@ -153,6 +153,8 @@ func gates() []Mutant {
 		{Fault: "Nodes are not awaited by an ID of another process", Decl: "State.adopt",
 			Tests: "TestRestoreStore_KeepsLostNodes", Old: `slices.AppendSeq(s.last.lostNodes(), maps.Keys(s.knownNodes))`,
 			New: `slices.AppendSeq(s.last.lostNodes()[:0], maps.Keys(s.last.Pending))`},
+		{Fault: "A pass that fails records no restore", Decl: "Reconciler.Pass",
+			Tests: "TestRestoreStore_IsWrittenByAPassThatFails", Old: `r.saveRestore(ctx, r.Clock.Now())`, New: ``},
 		{Fault: "A restore that cannot be stored opens the gate", Decl: "State.BeginRead",
 			Tests: "TestRestoreStore_CannotBeWritten", Old: `(!s.stored.isRead || s.stored.id == s.last.ID)`, New: `true`},
 		{Fault: "An ID that was sent serves for a later restore", Decl: "State.begin", Tests: "TestState_SentIDServesNoOther",

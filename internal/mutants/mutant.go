@@ -100,7 +100,7 @@ const judgeFolder = "reconciler/judge"
 
 // rowTests are the tests that judge something by each row.
 const rowTests = "TestVerdictTable|TestWhatCannotBeReadIsHeld|TestARecentReservation|" +
-	"TestAReservationThatIsBeingDeletedIsHeld|TestAnInterfaceThatWasDetachedIsALeak|TestFinishedWithoutAFreshReport|" +
+	"TestAReservationThatIsBeingDeletedIsHeld|TestAnInterfaceThatWasUnpluggedIsHeld|TestFinishedWithoutAFreshReport|" +
 	"TestUnreachableNodeTimeout|TestTrustNetworkStatus|TestTable_LastRowHolds|" +
 	"TestASandboxThatWasNotReadMayCarryTheAddressesOfItsPod|TestAnotherPodCarriesTheAddress|" +
 	"TestTheRowNamesTheCauseWhereSeveralHoldForOneReason|TestVerdict_PendingWithItsNetwork|TestNodesUnknown"

@@ -16,7 +16,7 @@ import (
 func (x *finder) unreadFindings(items []*judge.Item) (found []Finding) {
 	for i := range x.UnreadSandboxes() {
 		if u := &x.UnreadSandboxes()[i]; u.IsAny {
-			found = append(found, unreadSandboxFinding(u, "no CNI cache file has all of its networks, and "+u.Why+
+			found = append(found, unreadSandboxFinding(u, "its node's report lacks networks of it, and "+u.Why+
 				": it may carry any address, so all stale addresses are held"))
 		}
 	}
@@ -38,7 +38,7 @@ func (x *finder) unreadFindings(items []*judge.Item) (found []Finding) {
 		}
 	}
 	for u, pools := range held {
-		found = append(found, unreadSandboxFinding(u, fmt.Sprintf("no CNI cache file has all of its addresses: it may "+
+		found = append(found, unreadSandboxFinding(u, fmt.Sprintf("its node's report lacks addresses of it: it may "+
 			"carry %d stale addresses of pools that have no allocation of its pod, such as %s, and they are held",
 			len(pools), slices.Min(pools))))
 	}

@@ -107,7 +107,7 @@ func (x *judging) unreadSandboxBeside(it *Item, e *Evidence) (r rival) {
 			return false
 		}
 		r.name, r.reportNode = "sandbox "+g.ID+" of "+g.Pod()+" on node "+g.Report.Name, g.Report.Name
-		r.isUnread, r.unknown = true, "no CNI cache file lists its addresses"
+		r.isUnread, r.unknown = true, "its node's report lacks addresses of it"
 		return true
 	}
 	for i := range x.UnreadSandboxes() {

@@ -164,7 +164,9 @@ func (x *judging) isRecordedElsewhere(it *Item, i *podstate.Interface, ip netip.
 }
 
 // isDetached reports whether a running sandbox lacks the interface of an allocation. Neither the pod's readable
-// network-status nor the sandbox's complete address list has it. The cause is a hot-unplug whose DEL was lost.
+// network-status nor the sandbox's complete address list has it. The cause is a hot-unplug whose DEL was lost. Such an
+// allocation is no leak: an ADD that plugs the interface in again takes it as it is, and writes nothing that the
+// release would notice (AssignIP in pkg/allocate/allocate.go of whereabouts v0.8.0 and v0.9.4).
 func (x *judging) isDetached(it *Item, e *Evidence, mentions []facts.Mention) bool {
 	if it.IfName() == "" || it.Allocation == nil || e.Sandbox != Ready || e.OnPod || e.Phase != podstate.Live ||
 		e.Pod.Status != podstate.StatusReadable {

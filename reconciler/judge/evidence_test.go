@@ -125,9 +125,9 @@ func TestAnInterfaceOfAnotherPool(t *testing.T) {
 	}
 }
 
-// A hot-unplug whose DEL was lost: the pod runs on without net2. Whatever leaves room for the interface keeps
-// the allocation in use.
-func TestAnInterfaceThatWasDetachedIsALeak(t *testing.T) {
+// A hot-unplug whose DEL was lost: the pod runs on without net2. The allocation is held, since the interface may be
+// plugged in again without a write. Whatever leaves room for the interface keeps the allocation in use.
+func TestAnInterfaceThatWasUnpluggedIsHeld(t *testing.T) {
 	const (
 		net1 = `[{"name":"cbr0","interface":"eth0","ips":["10.244.0.9"],"default":true},{"name":"default/wb",` +
 			`"interface":"net1","ips":["10.0.0.6"]}`
@@ -136,12 +136,12 @@ func TestAnInterfaceThatWasDetachedIsALeak(t *testing.T) {
 	usual := Sandbox("box-1", UsualUID, OfPod("vm"), with6)
 	onNet2 := func(b *v1alpha1.Sandbox) { b.Addresses[len(b.Addresses)-1].IfName = "net2" }
 	for says, c := range map[string]struct {
-		pod     []PodEdit
-		ifName  string
-		reports Part
-		stale   bool
+		pod       []PodEdit
+		ifName    string
+		reports   Part
+		unplugged bool
 	}{
-		"detached": {ifName: "net2", reports: ReportingWorker(usual), stale: true},
+		"it has neither": {ifName: "net2", reports: ReportingWorker(usual), unplugged: true},
 		"the status has it without an address": {pod: []PodEdit{NetworkStatus(net1 + net2)}, ifName: "net2",
 			reports: ReportingWorker(usual)},
 		"the status has one without a name": {pod: []PodEdit{NetworkStatus(net1 + `,{"name":"default/wb"}]`)}, ifName: "net2",
@@ -157,7 +157,7 @@ func TestAnInterfaceThatWasDetachedIsALeak(t *testing.T) {
 		"a CNI cache names the interface": {ifName: "net2", reports: ReportingWorker(
 			Sandbox("box-1", UsualUID, OfPod("vm"), with6,
 				func(b *v1alpha1.Sandbox) { b.Interfaces = []string{"eth0", "net2"} }))},
-		"a CNI cache names another interface": {ifName: "net2", stale: true, reports: ReportingWorker(
+		"a CNI cache names another interface": {ifName: "net2", unplugged: true, reports: ReportingWorker(
 			Sandbox("box-1", UsualUID, OfPod("vm"), with6,
 				func(b *v1alpha1.Sandbox) { b.Interfaces = []string{"eth0", "net3"} }))},
 		"no address is known": {ifName: "net2", reports: ReportingWorker(Sandbox("box-1", UsualUID, OfPod("vm")))},
@@ -165,7 +165,7 @@ func TestAnInterfaceThatWasDetachedIsALeak(t *testing.T) {
 			Sandbox("box-1", UsualUID, OfPod("vm"), with6, with5))},
 		"the sandbox has the interface": {ifName: "net2", reports: ReportingWorker(
 			Sandbox("box-1", UsualUID, OfPod("vm"), with6, WithAddress("10.0.0.7", ""), onNet2))},
-		"another node's agent says that it is gone": {ifName: "net2", stale: true,
+		"another node's agent says that it is gone": {ifName: "net2", unplugged: true,
 			reports: All(Node("worker-1"), Node("worker-2"), FreshReport("worker-1", usual), FreshReport("worker-2", gone1))},
 		"another node's agent lists it, too": {ifName: "net2", reports: All(Node("worker-1"), Node("worker-2"),
 			FreshReport("worker-1", usual), FreshReport("worker-2", usual))},
@@ -182,9 +182,9 @@ func TestAnInterfaceThatWasDetachedIsALeak(t *testing.T) {
 					"net1")),
 				wb, Pod("vm", edits...), c.reports), facts.Policy{})
 			for _, it := range j.Allocations {
-				stale := it.Key() == "5" && c.stale
-				if (it.Verdict == judge.Stale) != stale || it.Proven {
-					t.Errorf("%s is %s, proven %v: %s", it.Key(), it.Verdict, it.Proven, it.Message())
+				isUnplugged := it.Verdict == judge.Held && it.Reason == judge.InterfaceUnplugged
+				if isUnplugged != (it.Key() == "5" && c.unplugged) || it.Verdict == judge.Stale {
+					t.Errorf("%s is %s %s: %s", it.Key(), it.Verdict, it.Reason, it.Message())
 				}
 			}
 		})

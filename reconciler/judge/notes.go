@@ -107,7 +107,7 @@ func (j *Judgement) unreadNote() string {
 		return ""
 	}
 	slices.Sort(names)
-	return fmt.Sprintf("no CNI cache file and no readable network-status lists all addresses of %s: findings on them may "+
+	return fmt.Sprintf("no report and no readable network-status has all addresses of %s: findings on them may "+
 		"be missed", facts.AtMost(slices.Compact(names), facts.NamesShown))
 }
 

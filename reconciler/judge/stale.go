@@ -10,18 +10,17 @@ import (
 type proof uint8
 
 const (
-	noProof           proof = iota
-	sandboxEnded            // a report says that this sandbox has ended, or its node is proven dead
-	pendingWithout          // a report says that this sandbox has ended, and the Pending pod has its network without it
-	sandboxAbsent           // no report has it, and every node that could run it has a fresh report
-	nodeObjectGone          // the Node object of every node that could run it is gone
-	interfaceDetached       // the sandbox runs without the interface
-	stoppedByKubelet        // the kubelet of the pod's own node reported every container stopped
-	nodeTimedOut            // --unreachable-node-timeout has passed
-	reservedAlone           // a reservation that has had no allocation and no known carrier for a day
-	podGone                 // without agents: the pod does not exist, and all nodes are known
-	trustedStatus           // without agents: the operator trusts the pod's network-status, which lacks the address
-	assertedByPerson        // a person overrides what is held for lack of evidence, see Overrides
+	noProof          proof = iota
+	sandboxEnded           // a report says that this sandbox has ended, or its node is proven dead
+	pendingWithout         // a report says that this sandbox has ended, and the Pending pod has its network without it
+	sandboxAbsent          // no report has it, and every node that could run it has a fresh report
+	nodeObjectGone         // the Node object of every node that could run it is gone
+	stoppedByKubelet       // the kubelet of the pod's own node reported every container stopped
+	nodeTimedOut           // --unreachable-node-timeout has passed
+	reservedAlone          // a reservation that has had no allocation and no known carrier for a day
+	podGone                // without agents: the pod does not exist, and all nodes are known
+	trustedStatus          // without agents: the operator trusts the pod's network-status, which lacks the address
+	assertedByPerson       // a person overrides what is held for lack of evidence, see Overrides
 )
 
 func (p proof) holds(e *Evidence) bool {
@@ -35,8 +34,6 @@ func (p proof) holds(e *Evidence) bool {
 		return e.Sandbox == Absent
 	case nodeObjectGone:
 		return e.Sandbox == NodeMissing
-	case interfaceDetached:
-		return e.Sandbox == Ready && e.Detached && e.Ownership == ItsPod && e.Phase == podstate.Live
 	case stoppedByKubelet:
 		return e.Phase == podstate.Finished && e.Pod != nil && e.Pod.StoppedByKubelet &&
 			(noSource || noFreshReport && e.stoppedOnItsOwnNode())
@@ -66,7 +63,7 @@ func (e *Evidence) stoppedOnItsOwnNode() bool {
 // forbidsStale reports whether the evidence rules out Stale, whatever the proof: a source could not be read, another
 // carries the address, a machine keeps it, the sandbox may run, or an ADD may be in progress.
 func (e *Evidence) forbidsStale() bool {
-	mayRun := e.Sandbox == Ready && !e.Detached || e.Sandbox == NotReady || e.Sandbox == Attached
+	mayRun := e.Sandbox == Ready || e.Sandbox == NotReady || e.Sandbox == Attached
 	ownAndPending := e.Phase == podstate.Pending && e.Sandbox != Absent && e.Ownership != NotItsPod &&
 		!e.hasNetworkWithout()
 	return e.Problem != "" || e.Rival != "" || e.IPAMClaim.mayExist() || mayRun || ownAndPending || e.Recent ||

@@ -104,7 +104,7 @@ func TestNothingIsStaleThatMayBeInUse(t *testing.T) {
 		never(e.Problem != "", "what it rests on could not be read")
 		never(e.Rival != "", "somebody else carries the address")
 		never(e.OnPod && e.Phase == podstate.Live, "the running pod carries the address")
-		never(e.Sandbox == Ready && (!e.Detached || e.Ownership != ItsPod), "the sandbox runs")
+		never(e.Sandbox == Ready, "the sandbox runs")
 		never(e.Sandbox == NotReady || e.Sandbox == Attached, "the sandbox may run")
 		never(e.Phase == podstate.Pending && e.Ownership != NotItsPod && e.Sandbox != Absent &&
 			!(e.NetworkComplete || e.Superseded), "the pod may be getting the address")

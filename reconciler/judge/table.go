@@ -94,9 +94,9 @@ func table() []rule {
 		{id: "ready-terminating", pod: podstate.Terminating, own: its, sandbox: is(Ready), verdict: Held, reason: Terminating,
 			say: "the pod is being deleted, and its sandbox still runs on {nodes}"},
 		{id: "ready-detached", pod: podstate.Live, own: its, sandbox: is(Ready), when: detached,
-			verdict: Stale, reason: AddressNotOnPod, by: interfaceDetached,
-			say: "the pod's sandbox runs on {nodes} without the interface of this allocation; the pod's network-status " +
-				"does not list it either"},
+			verdict: Held, reason: InterfaceUnplugged,
+			say: "the pod's sandbox runs on {nodes} without the interface of this allocation; if it is plugged in again, it " +
+				"gets this address, and nothing is written"},
 		{id: "ready", pod: anyPod, own: its, sandbox: is(Ready), verdict: InUse, reason: SandboxReady,
 			say: "the pod's sandbox runs on {nodes}"},
 		{id: "pending-replaced", pod: podstate.Pending, own: notIts, sandbox: is(Stopped, Gone, NodeDead),

@@ -36,6 +36,7 @@ const (
 	SandboxReplaced      Reason = "SandboxReplaced"
 	NetworkStatusMissing Reason = "NetworkStatusMissing"
 	AddressNotOnPod      Reason = "AddressNotOnPod"
+	InterfaceUnplugged   Reason = "InterfaceUnplugged"
 	SandboxStopped       Reason = "SandboxStopped"
 	PodGone              Reason = "PodGone"
 	ClaimedByOther       Reason = "ClaimedByOther"
@@ -57,6 +58,7 @@ func ReasonNames() []string {
 	return []string{"Malformed", "UnknownField", "UnsupportedRange", "PhantomPod", "TerminalButRunning", "Terminating",
 		"StuckTerminating", "SandboxReady", "PodReplaced", "PodPending", "AddressOnPod", "Attached", "SandboxNotReady",
 		"NodeDead", "NodeMissing", "PodFinished", "NodeUnreachable", "NoFreshReport", "SandboxReplaced",
-		"NetworkStatusMissing", "AddressNotOnPod", "SandboxStopped", "PodGone", "ClaimedByOther", "Recent",
-		"BeingDeleted", "Claimed", "ClaimUnknown", "ClaimGone", "GuestAddress", "GuestUnknown", "NodesUnknown", "NoRule"}
+		"NetworkStatusMissing", "AddressNotOnPod", "InterfaceUnplugged", "SandboxStopped", "PodGone", "ClaimedByOther",
+		"Recent", "BeingDeleted", "Claimed", "ClaimUnknown", "ClaimGone", "GuestAddress", "GuestUnknown", "NodesUnknown",
+		"NoRule"}
 }

@@ -221,7 +221,7 @@ func (r *retiring) unknown() (found []Obstacle) {
 	}
 	for i := range r.UnreadSandboxes() {
 		if u := &r.UnreadSandboxes()[i]; !r.IsObsolete(u.Report) && u.MayHave(r.mayLeadInto, r.mayBeOf) {
-			add("sandbox %s of %s on node %s may carry an address of it: no CNI cache file lists its addresses",
+			add("sandbox %s of %s on node %s may carry an address of it: its node's report lacks addresses of it",
 				u.ID, u.Pod(), u.Report.Name)
 		}
 	}

@@ -48,16 +48,16 @@ func TestCheck_NotSafe(t *testing.T) {
 		parts      []Part
 	}{
 		{"a listed sandbox of a pod has unread addresses",
-			"no CNI cache file lists the addresses of these sandboxes: box-9 of default/dark on worker-1", same,
+			"reports lack addresses of these sandboxes: box-9 of default/dark on worker-1", same,
 			[]Part{pool, Pod("dark", NetworkStatus("{"), Requesting("wb")),
 				ReportingWorker(Sandbox("box-9", UsualUID, OfPod("dark"), Unread))}},
 		{"a phantom has unread addresses",
-			"no CNI cache file lists the addresses of these sandboxes: box-9 of default/gone on worker-1", same,
+			"reports lack addresses of these sandboxes: box-9 of default/gone on worker-1", same,
 			[]Part{pool, ReportingWorker(Sandbox("box-9", OtherUID, OfPod("gone"), mayCarry))}},
-		{"a phantom may have any address", "no CNI cache file lists the addresses of these sandboxes: " +
+		{"a phantom may have any address", "reports lack addresses of these sandboxes: " +
 			"box-9 of default/gone on worker-1 (the API has no pod default/gone)", same,
 			[]Part{pool, ReportingWorker(Sandbox("box-9", OtherUID, OfPod("gone"), Unread))}},
-		{"the same on a node that is missing for long", "no CNI cache file lists the addresses of these sandboxes: " +
+		{"the same on a node that is missing for long", "reports lack addresses of these sandboxes: " +
 			"box-9 of default/gone on worker-9 (the API has no pod default/gone)", same,
 			[]Part{pool, Node("worker-1"), ReportingWorker(), ReportRenewed("worker-9", 20*time.Minute,
 				Sandbox("box-9", OtherUID, OfPod("gone"), Unread))}},
@@ -242,7 +242,7 @@ func TestCompare_NotApart(t *testing.T) {
 		hidden     Part
 	}{
 		{"nothing", "", reporting()},
-		{"a phantom with unread addresses", "a: no CNI cache file lists the addresses of these sandboxes: box-9",
+		{"a phantom with unread addresses", "a: reports lack addresses of these sandboxes: box-9",
 			reporting(Sandbox("box-9", "uid-9", OfPod("ph"), mayCarry))},
 		{"a guest whose pod has another address", "10.0.0.5, a:default/vm Carried", All(Pod("vm", Launcher("vmi-1", ""),
 			Carrying("10.0.0.5"), UID("uid-9")), GuestOf("vmi-1", "10.0.0.5"), reporting(Sandbox("box-9", "uid-9", OfPod("vm"),

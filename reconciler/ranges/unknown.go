@@ -85,7 +85,7 @@ func (x *holders) unknown(mayLeadIntoAsked func(*ippool.NAD) bool, isAsked func(
 		}
 		sandboxes = append(sandboxes, text)
 	}
-	add("no CNI cache file lists the addresses of these sandboxes: ", sandboxes)
+	add("reports lack addresses of these sandboxes: ", sandboxes)
 	return append(found, x.unexported()...)
 }
 
