@@ -150,6 +150,36 @@ func TestRestore_NodeJoinsAndLeaves(t *testing.T) {
 	}
 }
 
+// The same, and when it leaves Nodes cannot be listed for a moment. Where they cannot be listed in the pass that detects
+// the restore, a node that the next one lists may have run before it: if its Node object is deleted, it is missing.
+func TestRestore_NodeLeavesWhileNodesAreUnknown(t *testing.T) {
+	for says, c := range map[string]struct {
+		unknownAt, listedAt time.Duration
+		want                bool
+	}{
+		"when it leaves":                   {unknownAt: 3 * minute, listedAt: 2 * minute, want: true},
+		"when the restore shows":           {unknownAt: minute, listedAt: minute + time.Second, want: false},
+		"before, and it joined afterwards": {unknownAt: minute, listedAt: 2 * minute, want: true},
+	} {
+		t.Run(says, func(t *testing.T) {
+			p, made := storing(t), (*plan.Plan)(nil)
+			for i, after := range []time.Duration{0, minute, minute + time.Second, 2 * minute, 3 * minute, 6 * minute} {
+				parts := All(leakOn(min(after, 2*minute)), revision([]uint64{100, 90, 91, 92, 93, 94}[i]))
+				if after == c.unknownAt {
+					parts = All(parts, NodesUnknown)
+				}
+				if after == c.listedAt {
+					parts = All(parts, Node("spot"))
+				}
+				made = p.passOnce(after, parts)
+			}
+			if released := len(made.Release) > 0; released != c.want {
+				t.Errorf("released %v", released)
+			}
+		})
+	}
+}
+
 // The API server's times have whole seconds: a node of the second of the restore may have joined after it.
 func TestRestore_NodeJoinsInTheSameSecond(t *testing.T) {
 	for age, want := range map[time.Duration]bool{0: true, time.Second: false} {

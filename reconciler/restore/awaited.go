@@ -103,15 +103,15 @@ func (s State) withAwaited(j *judge.Judgement) State {
 	}
 	status := s.Status(j)
 	for _, name := range status.Awaiting {
-		// A node that joined since the restore and is deleted before it reports is dropped. None joined while etcd was
-		// down.
+		// A node that joined since the restore and is deleted before it reports is dropped, also if that shows while Nodes
+		// are unknown. None joined while etcd was down.
 		node := o.Nodes.Or(nil)[name]
-		hasJoined := !known.Has(name) && node != nil && reports[name] == nil && (r.HasAsked || !node.CreatedAt.Before(r.At))
-		if !hasJoined {
+		isNew := r.HasAsked || node != nil && !node.CreatedAt.Before(r.At)
+		if hasJoined := isNew && !known.Has(name) && reports[name] == nil; !hasJoined {
 			pending[name] = r.Pending[name]
 		}
 	}
-	r.HasAsked, r.Pending = true, pending
+	r.HasAsked, r.Pending = r.HasAsked || o.Nodes.IsKnown(), pending
 	if status.Complete() && (s.isReadSince() || r.isAcknowledged(o)) {
 		r.IsSettled, r.MissingSince = true, nil
 	}
