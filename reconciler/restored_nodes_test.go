@@ -150,8 +150,8 @@ func TestRestore_NodeJoinsAndLeaves(t *testing.T) {
 	}
 }
 
-// The same, and when it leaves Nodes cannot be listed for a moment. Where they cannot be listed in the pass that detects
-// the restore, a node that the next one lists may have run before it: if its Node object is deleted, it is missing.
+// The same, and when it leaves Nodes cannot be listed for a moment. Where they cannot be listed in the pass that
+// detects the restore, a node that the next one lists may have run before it: if its Node is deleted, it is missing.
 func TestRestore_NodeLeavesWhileNodesAreUnknown(t *testing.T) {
 	for says, c := range map[string]struct {
 		unknownAt, listedAt time.Duration
