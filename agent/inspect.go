@@ -121,16 +121,19 @@ func (ni *NodeInspector) inspectCached(inspection *Inspection, entries map[strin
 		if t.isListed {
 			continue
 		}
-		if len(entry.NetNS) > 0 {
-			t.detail.NetNS = entry.NetNS[0]
-		}
+		t.addNetNS(entry.NetNS)
 		t.attachedSince = entry.Since
-		t.sandbox = v1alpha1.Sandbox{ID: id, Namespace: entry.Namespace, Name: entry.Name, UID: entry.UID,
-			Addresses: entry.Addresses}
-		if entry.IsCut { // an entry may be incomplete otherwise because an ADD is in progress
-			t.sandbox.AddressesUnread, t.sandbox.MayCarry = true, entry.MayCarry
+		before := t.sandbox
+		t.sandbox.ID, t.sandbox.Addresses = id, t.addresses(entry)
+		t.sandbox.Namespace = cmp.Or(entry.Namespace, before.Namespace)
+		t.sandbox.Name, t.sandbox.UID = cmp.Or(entry.Name, before.Name), cmp.Or(entry.UID, before.UID)
+		// An entry may be incomplete otherwise because an ADD is in progress.
+		t.sandbox.AddressesUnread = entry.IsCut || before.AddressesUnread && !entry.HasAllAddresses
+		if t.sandbox.MayCarry = nil; t.sandbox.AddressesUnread && len(entry.MayCarry) > 0 {
+			t.sandbox.MayCarry = cnicache.SortedNetworks(slices.Concat(entry.MayCarry, before.MayCarry))
 		}
-		closed := t.trustedState(netns.networkClosed(entry.NetNS, false))
+		cnicache.Fit(&t.sandbox, cnicache.MaxBytes)
+		closed := t.trustedState(netns.networkClosed(t.netns, false))
 		inspection.Attachments = append(inspection.Attachments, t.attachment(closed))
 	}
 }
@@ -142,7 +145,7 @@ func (ni *NodeInspector) inspectVanished(inspection *Inspection, entries map[str
 		if t.isListed || entries[id] != nil {
 			continue
 		}
-		closed := t.trustedState(netns.networkClosed([]string{t.detail.NetNS}, false))
+		closed := t.trustedState(netns.networkClosed(t.netns, false))
 		if !isOpen(closed) {
 			delete(ni.tracked, id)
 			inspection.NamespaceGone[id] = closed != nil

@@ -306,3 +306,62 @@ func TestInspect_UnlistedKeepsAddresses(t *testing.T) {
 	report = agent.NextReport(report, n.inspect())
 	equal(t, "in the end", stateInReport(report, sandbox.ID), "gone")
 }
+
+// A cache may name several namespaces, also one that a plugin's result makes up. The sandbox may run in any of them.
+func TestInspect_VanishedKeepsEachNamespaceOfItsCache(t *testing.T) {
+	n := newNode(t, critest.Containerd)
+	runs := web("2b")
+	runs.NetNS = n.namespace("b")
+	n.addCache("wb", runs.ID, "net1", runs.NetNS, "10.0.0.6/24")
+	n.setSandboxes(runs)
+	first := n.addCache("kindnet", id("1a"), "eth0", filepath.Join(n.netns, "a"), "10.244.0.5/24") // does not exist
+	second := n.addCache("wb", id("1a"), "net1", n.namespace("z"), "10.0.0.5/24")
+	equal(t, "while it is cached", networkState(n.attachment().NetworkClosed), "open")
+	n.remove(first)
+	n.remove(second)
+	inspection := n.inspect()
+	equal(t, "proven to be gone", inspection.NamespaceGone[id("1a")], false)
+	equal(t, "attachments", len(inspection.Attachments), 1)
+}
+
+// A sandbox was in the caches before the runtime listed it, and the runtime cannot give its status.
+func TestInspect_ListedKeepsEachNamespaceOfItsCache(t *testing.T) {
+	n := newNode(t, critest.Containerd)
+	runs := web("2b")
+	runs.NetNS = n.namespace("b")
+	n.addCache("wb", runs.ID, "net1", runs.NetNS, "10.0.0.6/24")
+	n.addCache("kindnet", id("1a"), "eth0", filepath.Join(n.netns, "a"), "10.244.0.5/24") // does not exist
+	n.addCache("wb", id("1a"), "net1", n.namespace("z"), "10.0.0.5/24")
+	n.setSandboxes(runs)
+	equal(t, "while it is cached", networkState(n.attachment().NetworkClosed), "open")
+	sandbox := web("1a")
+	sandbox.NotReady, sandbox.HasBrokenStatus = true, true
+	n.setSandboxes(runs, sandbox)
+	equal(t, "when it is listed", networkState(n.sandbox(sandbox.ID).NetworkClosed), "open")
+	n.NodeInspector = n.newInspector()
+	equal(t, "to an agent that starts now", networkState(n.sandbox(sandbox.ID).NetworkClosed), "open")
+}
+
+// The runtime has lost a sandbox, which runs on, and whose cache file cannot be read any more. What is known of its
+// addresses was known while the runtime listed it.
+func TestInspect_CachedAttachmentKeepsWhatWasUnread(t *testing.T) {
+	n := newNode(t, critest.Containerd)
+	runs, lost := web("2b"), web("1a")
+	runs.NetNS, lost.NetNS = n.namespace("b"), n.namespace("a")
+	n.addCache("wb", runs.ID, "net1", runs.NetNS, "10.0.0.6/24")
+	file := n.addCache("wb", lost.ID, "net1", lost.NetNS, "10.0.0.5/24")
+	n.setSandboxes(runs, lost)
+	equal(t, "unread at first", n.sandbox(lost.ID).AddressesUnread, false)
+	n.file(file, "{")
+	listed := n.sandbox(lost.ID)
+	equal(t, "unread", listed.AddressesUnread, true)
+	equal(t, "addresses that were known", len(listed.Addresses), 1)
+	n.setSandboxes(runs)
+	got := n.attachment()
+	if !got.AddressesUnread || len(got.Addresses) != 1 {
+		t.Errorf("the attachment has the addresses %v, unread: %v", got.Addresses, got.AddressesUnread)
+	}
+	equal(t, "network", networkState(got.NetworkClosed), "open")
+	n.remove(lost.NetNS)
+	equal(t, "network in the end", networkState(n.attachment().NetworkClosed), "closed")
+}

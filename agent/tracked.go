@@ -2,6 +2,7 @@ package agent
 
 import (
 	"math"
+	"os"
 	"slices"
 	"time"
 
@@ -19,6 +20,7 @@ type trackedSandbox struct {
 	hasDetail     bool             // this agent fetched detail
 	detailReady   bool             // the sandbox was ready when detail was fetched
 	detail        cri.Detail
+	netns         []string  // paths of its network namespace, by the runtime, the caches and the report before
 	statusErr     error     // error of the last status call
 	retryAt       time.Time // time of the next status call after an error
 	// hasNoWhereabouts: the cache entry was complete without whereabouts. DEL removes the entry, so this is remembered.
@@ -37,6 +39,7 @@ func (ni *NodeInspector) Resume(report *v1alpha1.SandboxReport, thisMachine bool
 		ni.tracked = map[string]*trackedSandbox{}
 	}
 	resume := func(t trackedSandbox) {
+		t.addNetNS([]string{t.detail.NetNS})
 		if t.isOtherMachine = !thisMachine; ni.tracked[t.sandbox.ID] == nil {
 			ni.tracked[t.sandbox.ID] = &t
 		}
@@ -68,8 +71,14 @@ func (ni *NodeInspector) describeSandbox(s cri.Sandbox, entry *cnicache.Entry, n
 		out.State, t.isOtherMachine = v1alpha1.SandboxReady, false
 	}
 	paths := []string{t.detail.NetNS}
-	if entry != nil && t.detail.NetNS == "" {
-		paths = entry.NetNS
+	switch {
+	case t.detail.NetNS != "":
+		t.netns = paths
+	case entry != nil:
+		t.addNetNS(entry.NetNS)
+		fallthrough
+	default:
+		paths = t.netns
 	}
 	if out.NetworkClosed == nil {
 		out.NetworkClosed = netns.networkClosed(paths, true)
@@ -132,9 +141,24 @@ func (t *trackedSandbox) interfaces(entry *cnicache.Entry, addresses []v1alpha1.
 	return cnicache.InterfacesWithout(addresses, all)
 }
 
+// addNetNS adds paths that are not known yet.
+func (t *trackedSandbox) addNetNS(paths []string) {
+	for _, p := range paths {
+		if p != "" && !slices.Contains(t.netns, p) {
+			t.netns = append(slices.Clip(t.netns), p)
+		}
+	}
+}
+
 func (t *trackedSandbox) attachment(closed *bool) v1alpha1.Attachment {
+	path := t.detail.NetNS
+	for _, p := range t.netns { // the next agent knows only this one
+		if _, err := os.Lstat(p); path == "" || err == nil {
+			path = p
+		}
+	}
 	return v1alpha1.Attachment{
-		ID: t.sandbox.ID, Since: apiTime(t.attachedSince), NetworkClosed: closed, NetNS: t.detail.NetNS,
+		ID: t.sandbox.ID, Since: apiTime(t.attachedSince), NetworkClosed: closed, NetNS: path,
 		Namespace: t.sandbox.Namespace, Name: t.sandbox.Name, UID: t.sandbox.UID, Addresses: t.sandbox.Addresses,
 		AddressesUnread: t.sandbox.AddressesUnread, MayCarry: t.sandbox.MayCarry,
 	}

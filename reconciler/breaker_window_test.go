@@ -177,3 +177,35 @@ func TestBreaker_StateIsReadOnly(t *testing.T) {
 		same(t, "kept", s.kept, kept)
 	})
 }
+
+// The breaker counts what is unconfirmed. What was proven at the first check, and is not at the second, is counted
+// before it is released, too: here the agent's report loses its list of ended sandboxes in between.
+func TestBreaker_ProvenOnlyAtTheFirstCheck(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		const n = 40
+		var gone []v1alpha1.Gone
+		for i := 1; i <= n; i++ {
+			gone = append(gone, v1alpha1.Gone{ID: fmt.Sprint("box-", i), UID: "uid-1"})
+		}
+		s.leakedEntries(1, n)
+		report := goneOn("worker-1", gone...)
+		s.keepReporting(report)
+		r := s.confirming(t)
+		s.paused = true
+		for range 20 {
+			pass(t, r)
+			time.Sleep(time.Minute)
+		}
+		s.paused = false
+		s.step = func(call, object string) {
+			if call == "refresh" {
+				report = goneOn("worker-1")
+			}
+			s.setReport(report)
+		}
+		same(t, "released at first", len(pass(t, r).Released), 0)
+		out := pass(t, r)
+		same(t, "released by the next pass", len(out.Released), 0)
+		same(t, "refused by it", refusalCounts(out), refusals{plan.Breaker: n})
+	})
+}

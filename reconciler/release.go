@@ -85,6 +85,9 @@ func (e *releaseRules) Recheck(f *facts.Facts, todo []*apply.Release) apply.Chec
 				e.r.Log.Info("Not released: out of scope at the second check", it.Attrs()...)
 			case isRefused:
 				e.out.refused = append(e.out.refused, x)
+			case c.Item.Proven && !it.Proven: // the breaker has not counted it
+				e.out.refused = append(e.out.refused, refusedBecause(it, plan.AwaitingConfirmation,
+					"it was proven at the first check, and is not at the second; the next pass counts it"))
 			default:
 				c.Item = it
 				stand = append(stand, c)

@@ -91,6 +91,8 @@ func gates() []Mutant {
 		{Fault: "Releases are not counted before they are made", Decl: "Plan.Count",
 			Tests: "TestBreaker_Store",
 			Old:   `return w.Add(p.now, CountUnconfirmed(p.Release), p.total), ""`, New: `return w, ""`},
+		{Fault: "What is proven at the first check only passes the breaker", Decl: "releaseRules.Recheck",
+			Tests: "TestBreaker_ProvenOnlyAtTheFirstCheck", Old: `c.Item.Proven && !it.Proven`, New: `false`},
 		{Fault: "What cannot be counted is released", Decl: "Reconciler.countInWindow",
 			Tests: "TestBreaker_Store",
 			Old:   `if err != nil {`, New: `if false && err != nil {`},
