@@ -141,13 +141,11 @@ func (t *trackedSandbox) interfaces(entry *cnicache.Entry, addresses []v1alpha1.
 	return cnicache.InterfacesWithout(addresses, all)
 }
 
-// addNetNS adds paths that are not known yet.
+// addNetNS adds paths that are not known yet. A plugin's result may name very many.
 func (t *trackedSandbox) addNetNS(paths []string) {
-	for _, p := range paths {
-		if p != "" && !slices.Contains(t.netns, p) {
-			t.netns = append(slices.Clip(t.netns), p)
-		}
-	}
+	all := slices.Concat(t.netns, paths)
+	slices.Sort(all)
+	t.netns = slices.DeleteFunc(slices.Compact(all), func(p string) bool { return p == "" })
 }
 
 func (t *trackedSandbox) attachment(closed *bool) v1alpha1.Attachment {
