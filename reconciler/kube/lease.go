@@ -41,6 +41,7 @@ const (
 
 var (
 	errHeldByOther = errors.New("another process holds it")
+	errNoAnswer    = errors.New("the API server did not answer")
 	errPeerFence   = errors.New("the fence of another replica holds it, and this process joins that")
 	errOthersWait  = errors.New("others took it in turn") // so this process yields it for its whole time
 )
@@ -108,17 +109,20 @@ func asHoldSpent(ctx, held context.Context, err error) error {
 }
 
 // take waits for its turn. The first Lease is shared by all: the others are not touched before it is held.
-func (c *Cluster) take(ctx context.Context, namespace string, names []string) (*leases, error) {
-	ctx, cancel := context.WithTimeout(ctx, waitFor)
+func (c *Cluster) take(work context.Context, namespace string, names []string) (*leases, error) {
+	ctx, cancel := context.WithTimeout(work, waitFor)
 	defer cancel()
-	last := errHeldByOther // the last answer, without the timeout itself
-	var holder string      // another process, and since when this one has read that
+	last := errNoAnswer // the last answer, without the timeout itself
+	var holder string   // another process, and since when this one has read that
 	var since time.Time
 	for pause := c.yieldTime(namespace, names); ; pause = c.Jitter(pollEvery) {
 		select {
 		case <-ctx.Done():
+			if errors.Is(work.Err(), context.Canceled) {
+				return nil, work.Err()
+			}
 			why := apply.ErrLeaseFailed
-			if errors.Is(last, errHeldByOther) || apierrors.IsConflict(last) || apierrors.IsAlreadyExists(last) {
+			if isBusy(last) {
 				why = apply.ErrLeaseBusy
 			}
 			//nolint:errorlint // only text
@@ -128,6 +132,7 @@ func (c *Cluster) take(ctx context.Context, namespace string, names []string) (*
 		h := &leases{c: c, namespace: namespace, start: time.Now()}
 		err := h.takeAll(ctx, names)
 		if errors.Is(err, errOthersWait) {
+			last = err
 			continue
 		}
 		if isHeld := errors.Is(err, errHeldByOther); isHeld && err.Error() != holder || err == nil {
@@ -146,10 +151,23 @@ func (c *Cluster) take(ctx context.Context, namespace string, names []string) (*
 		case apierrors.IsForbidden(err):
 			c.OnDenied()
 			return nil, fmt.Errorf("%w: %v", apply.ErrLeaseForbidden, innermost(err)) //nolint:errorlint // only text
-		case ctx.Err() == nil:
+		case !isOver(ctx):
 			last = err
 		}
 	}
+}
+
+// isBusy reports whether an answer shows that others hold the Lease, or have just taken it.
+func isBusy(answer error) bool {
+	return errors.Is(answer, errHeldByOther) || errors.Is(answer, errOthersWait) ||
+		apierrors.IsConflict(answer) || apierrors.IsAlreadyExists(answer)
+}
+
+// isOver reports whether the time of a context is over. Its timer may fire late, and until then client-go's rate limiter
+// answers for the API server.
+func isOver(ctx context.Context) bool {
+	end, isBounded := ctx.Deadline()
+	return ctx.Err() != nil || isBounded && !time.Now().Before(end)
 }
 
 // yield is how this process yields a Lease.

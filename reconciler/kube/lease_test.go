@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
@@ -253,6 +256,64 @@ func TestHold_LeaseThatCannotBeTaken(t *testing.T) {
 				equal(t, "the error is "+c.want.Error(), errors.Is(err, c.want), true)
 				equal(t, "denied writes", denied, c.denied)
 				between(t, "it took", took, time.Duration(c.waits)*time.Second, time.Duration(c.most)*time.Second)
+			})
+		})
+	}
+}
+
+// What is said is the last answer of the API server, not of client-go's rate limiter, which refuses requests between the
+// deadline and its timer.
+func TestHold_SaysTheLastAnswer(t *testing.T) {
+	onLeases(t, func(t *testing.T, a *leaseAPI) {
+		a.has(shared, "", time.Hour)
+		a.answering(507)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(11*time.Second, func() { cancel(context.DeadlineExceeded) })
+		late := lateTimer{ctx, time.Now().Add(10 * time.Second)}
+		err := a.clusterWith(t, "us", rest.Config{QPS: 1000, Burst: 2000}).Hold(late, "kube-system",
+			[]string{"whereabouts"}, unexpected)
+		equal(t, "the error is "+err.Error(), errors.Is(err, apply.ErrLeaseFailed) && strings.Contains(err.Error(), "Insufficient Storage"),
+			true)
+	})
+}
+
+// lateTimer is a context whose timer fires after its deadline.
+type lateTimer struct {
+	context.Context
+	deadline time.Time
+}
+
+func (c lateTimer) Deadline() (time.Time, bool) { return c.deadline, true }
+
+func (c lateTimer) Err() error {
+	if c.Context.Err() != nil {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// A server that answers nothing shows no holder, and a run that is stopped shows neither.
+func TestHold_NoAnswer(t *testing.T) {
+	for name, c := range map[string]struct {
+		after time.Duration
+		want  error
+	}{
+		"until the timeout": {time.Hour, apply.ErrLeaseFailed},
+		"and stopped":       {time.Second, context.Canceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onLeases(t, func(t *testing.T, a *leaseAPI) {
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(c.after, cancel)
+				transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+					<-r.Context().Done()
+					return nil, r.Context().Err()
+				})
+				cluster := clusterInBubble(t, rest.Config{Transport: transport, QPS: -1},
+					kube.Settings{Identity: "us", Timeout: time.Hour, Log: slog.New(slog.DiscardHandler)})
+				err := cluster.Hold(ctx, "kube-system", []string{"whereabouts"}, unexpected)
+				equal(t, fmt.Sprintf("%v is the error", err), errors.Is(err, c.want), true)
+				cancel()
 			})
 		})
 	}

@@ -83,7 +83,7 @@ func (c client) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func refused(code int) fakeapi.Answer {
-	a := fakeapi.Failure(code, map[int]metav1.StatusReason{403: "Forbidden"}[code], "")
+	a := fakeapi.Failure(code, map[int]metav1.StatusReason{403: "Forbidden"}[code], http.StatusText(code))
 	if code == http.StatusTooManyRequests {
 		a.Retry = "1"
 	}
