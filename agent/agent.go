@@ -30,6 +30,9 @@ const (
 	publishRetryDelay = 5 * time.Second
 	// finalTimeout limits the last inspection and its report. It is shorter than the grace period of the DaemonSet.
 	finalTimeout = 4 * time.Second
+	// publishTimeout is how long after an inspection its report and Lease may be written: a Lease says that the report was
+	// right a moment ago. Each request has a timeout of its own, and a write takes several.
+	publishTimeout = 30 * time.Second
 	// policyCheckInterval is the pause between two checks of the admission policy.
 	policyCheckInterval = 10 * time.Minute
 )
@@ -161,7 +164,9 @@ func (a *Agent) inspectAndPublish(ctx context.Context) time.Duration {
 	if a.isPublished && time.Since(a.lastRenewalAt) <= renewAfter {
 		return interval
 	}
-	err = a.publish(ctx)
+	publishing, cancel := context.WithTimeout(ctx, publishTimeout)
+	err = a.publish(publishing)
+	cancel()
 	switch {
 	case errors.As(err, new(*RestoreError)):
 		// The next report must come from an inspection that was made after the restore.

@@ -17,6 +17,20 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
+// A Lease that is renewed long after the inspection would say that the report is right now.
+func TestAgent_ConfirmsNothingLongAfterTheInspection(t *testing.T) {
+	for takes, isWritten := range map[time.Duration]bool{29 * time.Second: true, 31 * time.Second: false} {
+		runScene(t, nil, func(s *scene) {
+			s.callsDuring(time.Minute)
+			s.change(func() { s.answerTakes = takes })
+			equal(t, "renewed by an API server that takes "+takes.String(),
+				slices.Contains(s.callsDuring(5*time.Minute), "renew"), isWritten)
+			s.change(func() { s.answerTakes = 0 })
+			equal(t, "renewed afterwards", slices.Contains(s.callsDuring(time.Minute), "renew"), true)
+		})
+	}
+}
+
 func TestAgent_RewritesReportAfterRestore(t *testing.T) {
 	restore := &agent.RestoreError{Reason: "a resourceVersion ran backwards"}
 	for name, c := range map[string]struct {

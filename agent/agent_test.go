@@ -42,6 +42,7 @@ type scene struct {
 	publishErr  error
 	renewErr    error
 	identityErr error
+	answerTakes time.Duration
 	calls       []call                    // since the last callsDuring
 	lastCalls   []call                    // during the last callsDuring
 	reports     []*v1alpha1.SandboxReport // published reports
@@ -181,7 +182,10 @@ func (s store) Load(context.Context) (*v1alpha1.SandboxReport, error) {
 	return s.before, s.loadErr
 }
 
-func (s store) Publish(_ context.Context, r *v1alpha1.SandboxReport) error {
+func (s store) Publish(ctx context.Context, r *v1alpha1.SandboxReport) error {
+	if err := s.answer(ctx); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.record("publish")
@@ -191,11 +195,27 @@ func (s store) Publish(_ context.Context, r *v1alpha1.SandboxReport) error {
 	return s.publishErr
 }
 
-func (s store) Renew(context.Context) error {
+func (s store) Renew(ctx context.Context) error {
+	if err := s.answer(ctx); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.record("renew")
 	return s.renewErr
+}
+
+// answer waits for the answer of a slow API server.
+func (s store) answer(ctx context.Context) error {
+	s.mu.Lock()
+	takes := s.answerTakes
+	s.mu.Unlock()
+	select {
+	case <-time.After(takes):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func (store) IsOwn(version string) bool { return version == "own" }

@@ -162,6 +162,10 @@ func ParsePodRef(text string) (PodRef, error) {
 	return PodRef{ns, name, uid}, nil
 }
 
+// IsObjectName reports whether a pool or a reservation can have a name. A network_name may make one that none can have:
+// whereabouts' ADDs fail there.
+func IsObjectName(name string) bool { return isSubdomain(name) }
+
 // isSubdomain is IsDNS1123Subdomain of k8s.io/apimachinery/pkg/util/validation. The regular expressions there would
 // take most of the time in which a pool is read. The same holds for isLabel.
 func isSubdomain(name string) bool {

@@ -2,10 +2,11 @@ package reconciler
 
 import (
 	"context"
-	"errors"
 	"slices"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
@@ -13,8 +14,8 @@ import (
 
 // leaseChecker is Leases that knows beforehand whether Hold may take Leases.
 type leaseChecker interface {
-	// CheckLeases returns ErrLeaseForbidden where RBAC forbids whereabouts' Leases; with any other error it is unknown.
-	CheckLeases(ctx context.Context, namespace string, leases []string) error
+	// ForbiddenLeases returns those of whereabouts' Leases that RBAC forbids to take. With an error only some are known.
+	ForbiddenLeases(ctx context.Context, namespace string, leases []string) (forbidden []string, err error)
 }
 
 // Plan returns what a pass would release from a judgement, and the gates against the rest. It writes nothing. Like a
@@ -41,18 +42,29 @@ func (r *Reconciler) checkLeases(ctx context.Context, p *plan.Plan) {
 	if !ok {
 		return
 	}
-	forbidden := map[string]bool{}
-	p.Release = slices.DeleteFunc(p.Release, func(it *judge.Item) bool {
-		namespace, leases := it.Namespace(), it.LeaseNames()
-		isForbidden, known := forbidden[namespace]
-		if !known {
-			isForbidden = errors.Is(checker.CheckLeases(ctx, namespace, leases), apply.ErrLeaseForbidden)
-			forbidden[namespace] = isForbidden
+	leases := map[string][]string{} // by namespace
+	for _, it := range p.Release {
+		leases[it.Namespace()] = append(leases[it.Namespace()], it.LeaseNames()...)
+	}
+	forbidden := map[types.NamespacedName]bool{}
+	for namespace, names := range leases {
+		found, err := checker.ForbiddenLeases(ctx, namespace, facts.SortedUnique(names))
+		if err != nil {
+			r.Log.Debug("Unknown whether whereabouts' Leases may be taken", "namespace", namespace, "error", err)
 		}
+		for _, name := range found {
+			forbidden[types.NamespacedName{Namespace: namespace, Name: name}] = true
+		}
+	}
+	p.Release = slices.DeleteFunc(p.Release, func(it *judge.Item) bool {
+		namespace, names := it.Namespace(), it.LeaseNames()
+		isForbidden := slices.ContainsFunc(names, func(name string) bool {
+			return forbidden[types.NamespacedName{Namespace: namespace, Name: name}]
+		})
 		if isForbidden {
 			p.Block(it, plan.Gate{
 				Why:    plan.NoLease,
-				Detail: leaseForbiddenDetail(namespace, leases) + " (checked for your account, not for the reconciler's)",
+				Detail: leaseForbiddenDetail(namespace, names) + " (checked for your account, not for the reconciler's)",
 			})
 		}
 		return isForbidden

@@ -119,35 +119,57 @@ func TestForecast_SharedWindow(t *testing.T) {
 	}
 }
 
-// rightsOnly is Leases that may be taken, unless it has an error.
+// rightsOnly is Leases of which some are forbidden.
 type rightsOnly struct {
 	apply.Leases
-	err error
+	forbidden []string
+	err       error
 }
 
-func (w rightsOnly) CheckLeases(context.Context, string, []string) error { return w.err }
+func (w rightsOnly) ForbiddenLeases(context.Context, string, []string) ([]string, error) {
+	return w.forbidden, w.err
+}
 
 func TestForecast_LeasesForbidden(t *testing.T) {
-	for _, c := range []struct {
-		err  error
-		want []plan.Refusal
+	for says, c := range map[string]struct {
+		leases   rightsOnly
+		refused  []plan.Refusal
+		released int
 	}{
-		{nil, nil},
-		{fmt.Errorf("%w: create leases", apply.ErrLeaseForbidden), []plan.Refusal{plan.NoLease}},
-		{errors.New("the API server could not decide"), nil},
+		"none":          {rightsOnly{}, nil, 2},
+		"the shared":    {rightsOnly{forbidden: []string{"whereabouts"}}, []plan.Refusal{plan.NoLease}, 0},
+		"a pool's own":  {rightsOnly{forbidden: []string{"blue-10.2.0.0-24"}}, []plan.Refusal{plan.NoLease}, 1},
+		"it is unknown": {rightsOnly{err: errors.New("the API server could not decide")}, nil, 2},
+		"one is known, and the others are not": {rightsOnly{forbidden: []string{"blue-10.2.0.0-24"},
+			err: errors.New("the API server could not decide")}, []plan.Refusal{plan.NoLease}, 1},
 	} {
-		p := newProcess(t, quarter)
-		p.Leases = rightsOnly{err: c.err}
-		made := p.forecast(0, proven)
-		if got := gates(made); !slices.Equal(got, c.want) {
-			t.Errorf("%v: refused because of %v, want %v", c.err, got, c.want)
-		}
-		if len(c.want) > 0 && !strings.Contains(made.Refused[0].Detail, "grant get, create and update on leases") {
-			t.Error(made.Refused[0].Detail)
-		}
-		p.Options.DryRun = true
-		if out, err := p.Run(t.Context()); err != nil || (out.Refused[0].Why == plan.NoLease) != (len(c.want) > 0) {
-			t.Errorf("%v: a dry run refuses %+v, %v", c.err, out.Refused, err)
-		}
+		t.Run(says, func(t *testing.T) {
+			p := newProcess(t, quarter)
+			p.Leases = c.leases
+			p.Options.DryRun = true
+			blue := Pool("blue-10.2.0.0-24", "10.2.0.0/24", Alloc("7", "default/web-0", "box-7", "net2"))
+			parts := All(proven, blue, ReportingWorker(Gone("box-1", UsualUID), Gone("box-7", UsualUID)))
+			made := p.forecast(0, parts)
+			if got := gates(made); !slices.Equal(got, c.refused) || len(made.Release) != c.released {
+				t.Errorf("refused because of %v, want %v; %d are released, want %d", got, c.refused, len(made.Release),
+					c.released)
+			}
+			if len(made.Refused) > 0 && !strings.Contains(made.Refused[0].Detail, "grant get, create and update on leases") {
+				t.Error(made.Refused[0].Detail)
+			}
+			out, err := p.Run(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := 0
+			for _, x := range out.Refused {
+				if x.Why == plan.NoLease {
+					n++
+				}
+			}
+			if n != len(made.Refused) {
+				t.Errorf("a dry run refuses %d for lack of a Lease, want %d", n, len(made.Refused))
+			}
+		})
 	}
 }

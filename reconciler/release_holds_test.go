@@ -215,6 +215,11 @@ func TestRelease_Holds(t *testing.T) {
 			s.entry(slice("worker-2"), 1, "default/gone", "box", false)
 			s.busy = map[string]int{slice("worker-1"): always}
 		}, stays: 2200, refused: refusals{plan.LeaseBusy: 1100}},
+		{says: "a slice whose Lease RBAC forbids keeps no other, and is asked for once", set: func(s *simulator) {
+			s.leaks(slice("worker-1"), 100)
+			s.entry(slice("worker-2"), 101, "default/gone", "box", false)
+			s.forbidden = slice("worker-1")
+		}, stays: 200, refused: refusals{plan.NoLease: 100}, holds: []int{1}},
 		{says: "pools of many slices are read again once", set: func(s *simulator) {
 			for i := 1; i <= 300; i++ {
 				s.entry(slice(fmt.Sprint("node-", i)), i, fmt.Sprint("default/gone-", i), fmt.Sprint("box-", i), false)

@@ -56,19 +56,27 @@ type repairRules struct {
 	out  repairOutcome
 }
 
-// Recheck returns the repairs whose findings are found again, as they are found now.
+// Recheck returns the repairs whose findings are found again, as they are found now, and those that an earlier write
+// has made.
 func (e *repairRules) Recheck(f *facts.Facts, todo []*apply.Repair) apply.Checked[*apply.Repair] {
-	var stand []*apply.Repair
+	var stand, arrived, open []*apply.Repair
+	for _, c := range todo {
+		if c.HasArrived(f) {
+			arrived = append(arrived, c)
+		} else {
+			open = append(open, c)
+		}
+	}
 	switch o := f.Base(); {
 	case o.Restored != "":
-		e.gaveUp(todo, fmt.Errorf("%w: etcd was restored (%s), and earlier observations prove nothing",
+		e.gaveUp(open, fmt.Errorf("%w: etcd was restored (%s), and earlier observations prove nothing",
 			errPreconditions, o.Restored))
 	case o.Paused:
-		e.gaveUp(todo, errAllPaused)
+		e.gaveUp(open, errAllPaused)
 	default:
-		stand = e.findAgain(f, todo)
+		stand = e.findAgain(f, open)
 	}
-	return apply.CheckedRepairs(todo, stand)
+	return apply.CheckedRepairs(todo, stand, arrived)
 }
 
 func (e *repairRules) findAgain(f *facts.Facts, todo []*apply.Repair) (stand []*apply.Repair) {

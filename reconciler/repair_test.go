@@ -121,6 +121,18 @@ func (s *simulator) before(call string, happens func()) {
 	}
 }
 
+// losesAnswer makes the first write of a kind arrive and its answer not.
+func (s *simulator) losesAnswer(write string) {
+	isLost := false
+	s.fault = func(call, _ string) (err error, after bool) {
+		if call != write || isLost {
+			return nil, false
+		}
+		isLost = true
+		return errServer, true
+	}
+}
+
 // What --repair writes, when, and under how many holds.
 func TestRepair(t *testing.T) {
 	const minute = time.Minute
@@ -288,6 +300,42 @@ func TestRepair(t *testing.T) {
 			s.reported(map[string][]v1alpha1.Sandbox{"worker-1": {b}})
 		}, repaired: 1, check: func(t *testing.T, s *simulator) {
 			same(t, "entries", len(s.entries("green-10.2.0.0-16")), 1)
+		}},
+		// It is found at the next hold, which creates its reservation.
+		{says: "an entry whose answer is lost is repaired", set: func(s *simulator) {
+			s.unrecorded(false)
+			s.losesAnswer("patch")
+		}, took: minute, repaired: 2, check: func(t *testing.T, s *simulator) {
+			s.expectRecorded(t, "box-web default/web", "default/web")
+			same(t, "writes", s.made("patch", "create"), []string{"patch " + bluePool, "create 10.0.0.1"})
+		}},
+		{says: "so is one of which another sandbox carries the address", set: func(s *simulator) {
+			s.misrecorded()
+			s.losesAnswer("patch")
+		}, took: minute, repaired: 1, check: func(t *testing.T, s *simulator) {
+			s.expectRecorded(t, "box-web default/web", "default/web")
+		}},
+		{says: "so is a pool", set: func(s *simulator) {
+			s.aLostPool()
+			s.losesAnswer("createpool")
+		}, took: minute, repaired: 4, check: func(t *testing.T, s *simulator) {
+			same(t, "creates", s.made("createpool"), []string{"createpool " + bluePool})
+		}},
+		{says: "so is a reservation", set: func(s *simulator) {
+			s.withoutReservation()
+			s.losesAnswer("create")
+		}, took: minute, repaired: 1},
+		{says: "an entry that an ADD wrote instead is not", set: func(s *simulator) {
+			s.unrecorded(false)
+			tries := 0
+			s.before("patch", func() {
+				if tries++; tries == 1 {
+					s.entry(bluePool, 1, "default/added", "box-added", true)
+				}
+			})
+			s.fault = failing("patch", errServer)
+		}, took: minute, check: func(t *testing.T, s *simulator) {
+			s.expectRecorded(t, "box-added default/added", "default/added")
 		}},
 		{says: "if creating pools is forbidden the rest is repaired", set: func(s *simulator) {
 			s.manyOnALostPool(1100, 200)

@@ -55,9 +55,11 @@ type simulator struct {
 	behind  time.Duration
 	longest time.Duration  // of the holds
 	busy    map[string]int // for how many holds a Lease is still busy
-	kept    string         // what the breaker counts
-	late    []string       // writes that began too late in a hold
-	records *records       // of the last reconciler
+
+	forbidden string   // a Lease that RBAC forbids; "" for none
+	kept      string   // what the breaker counts
+	late      []string // writes that began too late in a hold
+	records   *records // of the last reconciler
 }
 
 // hold is what was written under a hold of the Lease.
@@ -257,9 +259,12 @@ func (s *simulator) Hold(ctx context.Context, namespace string, leases []string,
 	}
 	of := &session{simulator: s, began: time.Now()}
 	for _, l := range leases {
-		if s.busy[l] == 0 {
+		switch {
+		case s.forbidden == l:
+			of.forbidden = append(of.forbidden, l)
+		case s.busy[l] == 0:
 			of.leases = append(of.leases, l)
-		} else {
+		default:
 			s.busy[l]--
 		}
 	}

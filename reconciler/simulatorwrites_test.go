@@ -24,9 +24,13 @@ type session struct {
 	held   context.Context
 	leases []string
 	began  time.Time
+
+	forbidden []string
 }
 
 func (s *session) Leases() []string { return s.leases }
+
+func (s *session) Forbidden() []string { return s.forbidden }
 
 func (s *session) Until() time.Time { return s.began.Add(2 * time.Second) }
 

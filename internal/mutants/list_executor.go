@@ -9,8 +9,19 @@ func executor() []Mutant {
 		{Fault: "Nothing is read live under the Lease", Decl: "executor.check",
 			Tests: "TestRelease_WhatHappensInBetween",
 			Old: `if err := e.Reader.Read(ctx, need.Unique()); err != nil {
-		return nil, err
+		return nil, nil, err
 	}`, New: ``},
+		{Fault: "A repair whose answer is lost was not made", Decl: "Repair.HasArrived", Tests: "TestRepair",
+			Old: `case r.state != PatchSent:`, New: `case true:`},
+		{Fault: "Any entry at the key is that of a repair whose answer was lost", Decl: "Repair.HasArrived",
+			Tests: "TestRepair",
+			Old:   `&& a.Problem == "" && a.ContainerID == w.ContainerID && a.PodRef == w.PodRef && a.IfName == w.IfName`,
+			New:   ``},
+		{Fault: "An entry that is found to be written gets no reservation", Decl: "executor.check", Tests: "TestRepair",
+			Old: `followUps = append(followUps, e.rules.FollowUps(e.Reader.Facts(), c)...)`, New: ``},
+		{Fault: "A pool whose own Lease is forbidden is tried again and again", Decl: "hold.missing",
+			Tests: "TestRelease_Holds",
+			Old:   `if slices.Contains(forbidden, l) {`, New: `if slices.Contains(forbidden, l) && false {`},
 		{Fault: "The live read that contradicts is not heeded", Decl: "Release.Recheck",
 			Tests: "TestRelease_WhatHappensInBetween",
 			Old:   `case now.Verdict != judge.Stale:`, New: `case now.Verdict != judge.Stale && false:`},

@@ -23,10 +23,11 @@ func CheckedReleases(f *facts.Facts, j *judge.Judgement, todo, stand, arrived []
 	return Checked[*Release]{stand, arrived, undo}
 }
 
-// CheckedRepairs is the second check of repairs. All of todo that do not stand end.
-func CheckedRepairs(todo, stand []*Repair) Checked[*Repair] {
-	endOthers(todo, stand, nil)
-	return Checked[*Repair]{stand: stand}
+// CheckedRepairs is the second check of repairs: what stands, and of what an earlier write has arrived. All others of
+// todo end.
+func CheckedRepairs(todo, stand, arrived []*Repair) Checked[*Repair] {
+	endOthers(todo, stand, arrived)
+	return Checked[*Repair]{stand: stand, arrived: arrived}
 }
 
 // endOthers ends those of todo that neither stand nor have arrived.

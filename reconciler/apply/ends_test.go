@@ -72,9 +72,10 @@ type session struct {
 	leases []string
 }
 
-func (s session) Leases() []string { return s.leases }
-func (s session) Until() time.Time { return time.Time{} }
-func (s session) IsOpen() bool     { return true }
+func (s session) Leases() []string    { return s.leases }
+func (s session) Forbidden() []string { return nil }
+func (s session) Until() time.Time    { return time.Time{} }
+func (s session) IsOpen() bool        { return true }
 
 func (s session) PatchPool(context.Context, *ippool.Pool, []byte) (string, error) {
 	return "2", s.answer()

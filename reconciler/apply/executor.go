@@ -138,7 +138,8 @@ func (e *executor[C]) putBack(changes []C, err error, isStuck bool) (isSpent boo
 	var noTime, lost []C
 	for _, c := range changes {
 		switch why := errorOf(c, err); {
-		case errors.Is(why, ErrForbidden), errors.Is(why, errNoAnswer) && (othersWait || e.backlog.tries(c) > 0):
+		case errors.Is(why, ErrForbidden), errors.Is(why, ErrLeaseForbidden),
+			errors.Is(why, errNoAnswer) && (othersWait || e.backlog.tries(c) > 0):
 			lost = append(lost, c)
 		case errors.Is(why, ErrHoldSpent) && !isStuck:
 			noTime = append(noTime, c)
@@ -203,7 +204,7 @@ func (e *executor[C]) settle(ctx context.Context, changes []C) bool {
 	if !slices.ContainsFunc(left, C.isPartial) {
 		return true
 	}
-	_, err := e.check(ctx, left)
+	_, _, err := e.check(ctx, left) // only repairs have changes that follow, and no repair is partial
 	return err == nil
 }
 
@@ -219,41 +220,44 @@ func (e *executor[C]) underHold(ctx context.Context, h *hold, batch []C) (all []
 	}
 	work, without := partition(batch, func(c C) bool { _, leases := c.Leases(); return h.covers(leases) })
 	for _, c := range without {
-		c.soFar().err = ErrLeaseMissing
+		_, leases := c.Leases()
+		c.soFar().err = h.missing(leases)
 	}
 	if len(work) == 0 {
 		return batch, nil
 	}
-	stand, err := e.check(ctx, work)
+	stand, followUps, err := e.check(ctx, work)
 	if err != nil {
 		return batch, err
 	}
+	batch = slices.Concat(batch, followUps)
 	if isBounded && e.WriteFor > 0 {
 		h.until = start.Add(e.WriteFor)
 		if later := e.Clock.Now().Add(e.WriteFor / 2); later.After(h.until) {
 			h.until = later
 		}
 	}
-	return slices.Concat(batch, e.write(ctx, h, stand)), nil
+	return slices.Concat(batch, e.write(ctx, h, slices.Concat(stand, followUps))), nil
 }
 
-// check is the second check: it reads live what can have changed, and judges again. It returns the changes that stand.
-// All others have ended.
-func (e *executor[C]) check(ctx context.Context, todo []C) (stand []C, err error) {
+// check is the second check: it reads live what can have changed, and judges again. It returns the changes that stand,
+// and those that follow what an earlier write has completed. All others have ended.
+func (e *executor[C]) check(ctx context.Context, todo []C) (stand, followUps []C, err error) {
 	var need facts.LiveKeys
 	for _, c := range todo {
 		need = need.And(c.Keys(e.Reader.Facts()))
 	}
 	if err := e.Reader.Read(ctx, need.Unique()); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	checked := e.rules.Recheck(e.Reader.Facts(), todo)
 	e.recreateReservations(checked.undo)
 	for _, c := range checked.arrived {
 		c.soFar().state = Done
 		e.rules.Finished(c)
+		followUps = append(followUps, e.rules.FollowUps(e.Reader.Facts(), c)...)
 	}
-	return checked.stand, nil
+	return checked.stand, followUps, nil
 }
 
 // giveUp ends changes for this pass, and recreates the reservations of those that may be incomplete. One reservation
@@ -261,7 +265,11 @@ func (e *executor[C]) check(ctx context.Context, todo []C) (stand []C, err error
 // one.
 func (e *executor[C]) giveUp(changes []C, err error) {
 	for _, c := range changes {
-		e.rules.GaveUp(c, Failure{errorOf(c, err), e.leases, e.backlog.tries(c)})
+		why, leases := errorOf(c, err), e.leases
+		if errors.Is(why, ErrLeaseForbidden) {
+			_, leases = c.Leases()
+		}
+		e.rules.GaveUp(c, Failure{why, leases, e.backlog.tries(c)})
 		c.soFar().state = GivenUp
 	}
 	e.recreateReservations(changes)

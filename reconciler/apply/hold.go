@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -24,6 +25,17 @@ func newHold(s Session) *hold { return &hold{Session: s, until: s.Until()} }
 func (h *hold) covers(leases []string) bool {
 	held := h.Leases()
 	return held == nil || !slices.ContainsFunc(leases, func(l string) bool { return !slices.Contains(held, l) })
+}
+
+// missing is the error of a change for whose Leases the hold lacks one.
+func (h *hold) missing(leases []string) error {
+	forbidden := h.Forbidden()
+	for _, l := range leases {
+		if slices.Contains(forbidden, l) {
+			return fmt.Errorf("%w: Lease %s", ErrLeaseForbidden, l)
+		}
+	}
+	return ErrLeaseMissing
 }
 
 // mayBegin reports whether a new change may begin, which is not needed to complete another one.

@@ -58,6 +58,24 @@ func (r *Repair) Recheck(found *findings.Finding) {
 	r.Finding = found
 }
 
+// HasArrived reports whether what it writes is there, after a write whose answer was lost.
+func (r *Repair) HasArrived(f *facts.Facts) bool {
+	w := r.Finding.Repair
+	switch {
+	case r.state != PatchSent:
+		return false
+	case w.Key == "":
+		own := f.ReservationNamed(w.Pool.Namespace, ippool.ReservationName(w.Network, w.Address))
+		return own != nil && own.Problem == "" && own.PodRef == w.PodRef
+	}
+	p := f.PoolNamed(w.Pool.Ref())
+	if p == nil || p.Problem != "" {
+		return false
+	}
+	a := p.Find(w.Key)
+	return a != nil && a.Problem == "" && a.ContainerID == w.ContainerID && a.PodRef == w.PodRef && a.IfName == w.IfName
+}
+
 // Steps returns the allocation that is added to the pool, or the reservation that is created. The reservation of a pod
 // that has ended is replaced: that one would let its pod have the address from a pool with an overlapping range.
 func (r *Repair) Steps() Steps {

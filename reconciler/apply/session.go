@@ -23,6 +23,8 @@ const MaxHold = 5 * time.Second
 type Session interface {
 	// Leases returns the names of those that are held; nil if none is needed.
 	Leases() []string
+	// Forbidden returns those of the pools' Leases that RBAC forbids, in no order.
+	Forbidden() []string
 	// Until returns when new changes must not begin any more, so that ADDs do not wait for long; zero for no such time.
 	Until() time.Time
 	// IsOpen reports whether a write may be sent now: the Leases are held, and still ours when the write arrives.
@@ -44,8 +46,9 @@ type Session interface {
 // Leases are whereabouts' Leases, and the only way to a Session.
 type Leases interface {
 	// Hold runs work while it holds the first of the Leases, and of the others those that were free: all that whereabouts'
-	// ADD and DEL may take. The context of work ends when the Leases must be cleared. The error is ErrLeaseBusy where the
-	// first one was busy until the timeout, ErrLeaseFailed, ErrLeaseForbidden where RBAC forbids one, or that of work.
+	// ADD and DEL may take. The context of work ends when the Leases must be cleared. Of the first one the error is
+	// ErrLeaseBusy where it was busy until the timeout, ErrLeaseFailed, or ErrLeaseForbidden where RBAC forbids it. Any
+	// other error is that of work.
 	Hold(ctx context.Context, namespace string, leases []string, work Work) error
 	// Recreate creates a reservation again that was deleted, or perhaps. It is the only write without a Session. One that
 	// exists may be the one whose delete was sent and not answered. That delete may still arrive, and must not match: so

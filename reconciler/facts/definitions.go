@@ -146,10 +146,14 @@ func (f *Facts) addPoolNames() {
 	}
 }
 
-// IsMissingAt reports whether a range that no definition cuts into node slices has no pool. A pool that exists and
-// cannot be read is not missing.
+// IsMissingAt reports whether a range that no definition cuts into node slices has no pool, and can have one. A pool
+// that exists and cannot be read is not missing.
 func (f *Facts) IsMissingAt(at DefinedRange) bool {
-	return f.defined[at] != nil && !f.IsSliced(at) && !f.poolNames[ippool.PoolName(at.Network, at.Prefix)]
+	if f.defined[at] == nil || f.IsSliced(at) {
+		return false
+	}
+	name := ippool.PoolName(at.Network, at.Prefix)
+	return !f.poolNames[name] && ippool.IsObjectName(name)
 }
 
 // MissingPool is the pool that the next ADD in a range creates, the same one for each call. It is nil if the pool is

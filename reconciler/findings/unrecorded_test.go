@@ -37,6 +37,8 @@ func TestUnrecorded(t *testing.T) {
 		{"the definition is gone", 0, []Part{empty, carrier}},
 		{"the definition is of another network, whose pool does not exist", 1, []Part{empty, NAD("wb",
 			WhereaboutsConfig("10.0.0.0/24", "red")), carrier}},
+		{"the definition is of another network, of which no pool can exist", 0, []Part{empty, NAD("wb",
+			WhereaboutsConfig("10.0.0.0/24", "red/../blue")), carrier}},
 		{"the definition is of another range, whose pool does not exist", 1, []Part{empty, NAD("wb",
 			WhereaboutsConfig("10.0.0.0/16", "")), carrier}},
 		{"the pod is Pending", 0, []Part{empty, here, UsualPod(Phase("Pending"), Carrying("10.0.0.5"))}},

@@ -29,9 +29,17 @@ func (s *store) list(ctx context.Context) (runtime.Object, error) {
 	return l, err
 }
 
+// listWatch are the requests of a Reflector.
+type listWatch struct{ *toolscache.ListWatch }
+
+// IsWatchListSemanticsUnSupported makes a Reflector list before it watches (client-go v0.37, tools/cache/reflector.go,
+// useWatchList). Else it opens a watch that sends all objects first, and the store keeps its old ones until the last of
+// them has come: the watch is open meanwhile, and says nothing of what changed before it.
+func (listWatch) IsWatchListSemanticsUnSupported() bool { return true }
+
 // listWatch returns the requests of a Reflector, which update the state of the store.
-func (s *store) listWatch(core kubernetes.Interface, custom dynamic.Interface) *toolscache.ListWatch {
-	return &toolscache.ListWatch{
+func (s *store) listWatch(core kubernetes.Interface, custom dynamic.Interface) listWatch {
+	return listWatch{&toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 			list, err := s.list(ctx)
 			s.handleResult(ctx, "list", err)
@@ -46,7 +54,7 @@ func (s *store) listWatch(core kubernetes.Interface, custom dynamic.Interface) *
 			s.addWatch()
 			return countedWatch{w, sync.OnceFunc(s.removeWatch)}, nil
 		},
-	}
+	}}
 }
 
 // countedWatch is an open watch. A Reflector stops it when its stream has ended.

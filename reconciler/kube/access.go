@@ -7,32 +7,45 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
 )
 
-// CheckLeases returns ErrLeaseForbidden if this account may not take whereabouts' Leases; any other error is no answer.
-func (c *Cluster) CheckLeases(ctx context.Context, namespace string, leases []string) error {
+// ForbiddenLeases returns those of whereabouts' Leases that RBAC forbids this account to take. With an error only some
+// are known. Where RBAC names no Leases it asks once for all of them.
+func (c *Cluster) ForbiddenLeases(
+	ctx context.Context, namespace string, leases []string,
+) (forbidden []string, err error) {
 	if c.WithoutLease {
-		return nil
+		return nil, nil
 	}
-	for _, verb := range []string{"get", "create", "update"} {
-		for _, name := range leases {
-			may, err := c.May(ctx, "", authorizationv1.ResourceAttributes{
-				Group: "coordination.k8s.io", Resource: "leases", Verb: verb, Namespace: namespace, Name: name,
-			})
+	may := func(verb, name string) (bool, error) {
+		return c.May(ctx, "", authorizationv1.ResourceAttributes{
+			Group: "coordination.k8s.io", Resource: "leases", Verb: verb, Namespace: namespace, Name: name,
+		})
+	}
+	named := []string{} // the verbs that RBAC does not grant for all Leases
+	for _, verb := range []string{"create", "get", "update"} {
+		switch may, err := may(verb, ""); {
+		case err != nil:
+			return nil, err
+		case !may && verb == "create": // RBAC cannot restrict it by name
+			return leases, nil
+		case !may:
+			named = append(named, verb)
+		}
+	}
+	for _, name := range leases {
+		for _, verb := range named {
+			may, err := may(verb, name)
 			if err != nil {
-				return err
+				return forbidden, err
 			}
 			if !may {
-				return fmt.Errorf("%w: %s leases in namespace %s", apply.ErrLeaseForbidden, verb, namespace)
-			}
-			if verb == "create" {
-				break // it does not depend on the name
+				forbidden = append(forbidden, name)
+				break
 			}
 		}
 	}
-	return nil
+	return forbidden, nil
 }
 
 // May reports whether RBAC allows a request by a ServiceAccount, as "namespace:name", or by this account for "".

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
@@ -81,6 +82,22 @@ func TestAnswer_NotTheObject(t *testing.T) {
 				t.Errorf("%s: %s counts as an answer: %+v", path, title, live)
 			}
 		}
+	}
+}
+
+// client-go refuses such a name, and one tenant's network_name would end the second check of all.
+func TestGetLive_NameThatNothingCanHave(t *testing.T) {
+	f := newFakeAPI(t)
+	f.has(pool("8"), pod("web-0"))
+	for _, network := range []string{"red/../blue", "red/blue", "%2e", "..", "Red"} {
+		asked := need
+		asked.Pools = append(asked.Pools, types.NamespacedName{Namespace: "kube-system", Name: network + "-10.0.0.0-24"})
+		asked.Reservations = append(asked.Reservations,
+			types.NamespacedName{Namespace: "kube-system", Name: network + "-10.0.0.5"})
+		live, err := f.cluster(t).GetLive(t.Context(), observed(), asked)
+		check(t, err)
+		equal(t, network, []bool{live.Pools[asked.Pools[0]] != nil, live.Pools[asked.Pools[1]] != nil,
+			live.Reservations[asked.Reservations[1]] != nil}, []bool{true, false, false})
 	}
 }
 

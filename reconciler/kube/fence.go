@@ -189,6 +189,8 @@ type fencedHold struct {
 	f      *Fence
 	over   context.Context // ends with the fence
 	leases []*fencedLease
+
+	forbidden []string // of those that were asked for
 }
 
 // mayWrite reports whether all Leases were renewed so recently that they are the fence's when a write arrives.
@@ -207,15 +209,19 @@ func (f *Fence) holdOn(namespace string, names []string) *fencedHold {
 		return nil
 	}
 	held, missing := &fencedHold{f: f, over: f.ctx}, &fencedHold{f: f, over: f.ctx}
+	var forbidden []string
 	for _, name := range names {
 		switch l := f.leases[types.NamespacedName{Namespace: namespace, Name: name}]; {
-		case l == nil || l.isForbidden:
+		case l == nil:
+		case l.isForbidden:
+			forbidden = append(forbidden, name)
 		case l.isHeld():
 			held.leases = append(held.leases, l)
 		default:
 			missing.leases = append(missing.leases, l)
 		}
 	}
+	held.forbidden, missing.forbidden = forbidden, forbidden
 	switch {
 	case len(held.leases) > 0: // changes that need the others wait for another hold
 		return held
@@ -239,7 +245,7 @@ func (c *Cluster) holdUnderFence(ctx context.Context, h *fencedHold, work apply.
 		case <-time.After(pollEvery):
 		}
 	}
-	b := bounds{mayWrite: h.mayWrite}
+	b := bounds{mayWrite: h.mayWrite, forbidden: h.forbidden}
 	for _, l := range h.leases {
 		b.leases = append(b.leases, l.at.Name)
 	}

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,8 +51,9 @@ type leases struct {
 	namespace string
 	start     time.Time // before the first one was requested
 
-	mu  sync.Mutex
-	all []*heldLease
+	mu        sync.Mutex
+	all       []*heldLease
+	forbidden []string // of the pools' Leases
 }
 
 // heldLease is a Lease as this process wrote it last.
@@ -79,7 +79,7 @@ func (c *Cluster) Hold(ctx context.Context, namespace string, names []string, wo
 	}
 	held, cancel := context.WithDeadline(ctx, h.start.Add(apply.MaxHold))
 	defer cancel()
-	b := bounds{until: h.start.Add(longWork), mayWrite: h.mayWrite}
+	b := bounds{until: h.start.Add(longWork), mayWrite: h.mayWrite, forbidden: h.forbidden}
 	var renewals sync.WaitGroup
 	for _, l := range h.all {
 		if l.isWanted {
@@ -163,8 +163,8 @@ func isBusy(answer error) bool {
 		apierrors.IsConflict(answer) || apierrors.IsAlreadyExists(answer)
 }
 
-// isOver reports whether the time of a context is over. Its timer may fire late, and until then client-go's rate limiter
-// answers for the API server.
+// isOver reports whether the time of a context is over. Its timer may fire late, and until then client-go's rate
+// limiter answers for the API server.
 func isOver(ctx context.Context) bool {
 	end, isBounded := ctx.Deadline()
 	return ctx.Err() != nil || isBounded && !time.Now().Before(end)
@@ -202,22 +202,28 @@ func (h *leases) takeAll(ctx context.Context, names []string) error {
 	if err := h.take(ctx, names[0]); err != nil {
 		return err
 	}
-	var g errgroup.Group
+	var others sync.WaitGroup
 	for _, name := range names[1:] {
-		g.Go(func() error {
+		others.Go(func() {
 			err := h.take(ctx, name)
-			if err != nil && !apierrors.IsForbidden(err) {
+			if err != nil {
 				h.c.Log.Debug("Could not take the Lease of a pool", "lease", name, "error", err)
-				return nil
 			}
-			return err
+			if apierrors.IsForbidden(err) {
+				h.noteForbidden(name)
+			}
 		})
 	}
-	err := g.Wait()
-	if err != nil {
-		h.clearAll(ctx)
-	}
-	return err
+	others.Wait()
+	return nil
+}
+
+// noteForbidden records a pool's Lease that RBAC forbids.
+func (h *leases) noteForbidden(name string) {
+	h.c.OnDenied()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.forbidden = append(h.forbidden, name)
 }
 
 // take takes one Lease if it is free. It is safe for use by several goroutines.

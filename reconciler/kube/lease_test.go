@@ -261,8 +261,8 @@ func TestHold_LeaseThatCannotBeTaken(t *testing.T) {
 	}
 }
 
-// What is said is the last answer of the API server, not of client-go's rate limiter, which refuses requests between the
-// deadline and its timer.
+// What is said is the last answer of the API server, not of client-go's rate limiter, which refuses requests between
+// the deadline and its timer.
 func TestHold_SaysTheLastAnswer(t *testing.T) {
 	onLeases(t, func(t *testing.T, a *leaseAPI) {
 		a.has(shared, "", time.Hour)
@@ -272,8 +272,8 @@ func TestHold_SaysTheLastAnswer(t *testing.T) {
 		late := lateTimer{ctx, time.Now().Add(10 * time.Second)}
 		err := a.clusterWith(t, "us", rest.Config{QPS: 1000, Burst: 2000}).Hold(late, "kube-system",
 			[]string{"whereabouts"}, unexpected)
-		equal(t, "the error is "+err.Error(), errors.Is(err, apply.ErrLeaseFailed) && strings.Contains(err.Error(), "Insufficient Storage"),
-			true)
+		isSaid := errors.Is(err, apply.ErrLeaseFailed) && strings.Contains(err.Error(), "Insufficient Storage")
+		equal(t, "it is said: "+err.Error(), isSaid, true)
 	})
 }
 
@@ -319,12 +319,19 @@ func TestHold_NoAnswer(t *testing.T) {
 	}
 }
 
-// Work that needs the Lease of that pool would fail in each pass.
+// Work that does not need the Lease of that pool goes on.
 func TestHold_ForbiddenLeaseOfAPool(t *testing.T) {
 	onLeases(t, func(t *testing.T, a *leaseAPI) {
 		a.forbid("/forbidden")
-		err := a.cluster(t, "us").Hold(t.Context(), "kube-system", []string{"whereabouts", "free", "forbidden"}, unexpected)
-		equal(t, "forbidden", errors.Is(err, apply.ErrLeaseForbidden), true)
+		c, denied := a.cluster(t, "us"), 0
+		c.OnDenied = func() { denied++ }
+		names := []string{"whereabouts", "free", "forbidden"}
+		check(t, c.Hold(t.Context(), "kube-system", names, func(_ context.Context, s apply.Session) error {
+			equal(t, "held", s.Leases(), []string{"whereabouts", "free"})
+			equal(t, "forbidden", s.Forbidden(), []string{"forbidden"})
+			return nil
+		}))
+		equal(t, "denied writes", denied, 1)
 		equal(t, "writes: two Leases are taken and cleared", a.writes["us"], 4)
 		equal(t, "holders", a.holder(shared)+a.holder("kube-system/free"), "")
 	})

@@ -72,6 +72,9 @@ func readEach[T any](
 }
 
 func (c *Cluster) liveReservation(ctx context.Context, name types.NamespacedName) (*ippool.Reservation, error) {
+	if !ippool.IsObjectName(name.Name) { // client-go would refuse some, and one read that fails ends all
+		return nil, nil
+	}
 	o, err := c.get(ctx, ippool.ReservationResource, name)
 	switch {
 	case err == nil:
@@ -89,6 +92,12 @@ func (c *Cluster) liveReservation(ctx context.Context, name types.NamespacedName
 func (c *Cluster) livePool(
 	ctx context.Context, name types.NamespacedName, known *ippool.Pool, live *facts.Live, mu *sync.Mutex,
 ) error {
+	if !ippool.IsObjectName(name.Name) {
+		mu.Lock()
+		defer mu.Unlock()
+		live.Pools[name] = nil
+		return nil
+	}
 	m, err := c.metadata.Resource(ippool.PoolResource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
 	changed := err == nil && (known == nil || m.ResourceVersion != known.ResourceVersion || string(m.UID) != known.UID)
 	var whole *unstructured.Unstructured

@@ -18,9 +18,10 @@ import (
 
 // bounds are what a session may do, and until when.
 type bounds struct {
-	leases   []string    // as apply.Session.Leases
-	until    time.Time   // as apply.Session.Until
-	mayWrite func() bool // reports whether the Leases were renewed so recently that they are still ours at a write
+	leases    []string    // as apply.Session.Leases
+	forbidden []string    // as apply.Session.Forbidden
+	until     time.Time   // as apply.Session.Until
+	mayWrite  func() bool // reports whether the Leases were renewed so recently that they are still ours at a write
 }
 
 // session is an apply.Session. Its clients ask it when they send a request.
@@ -46,6 +47,9 @@ func (c *Cluster) inSession(held context.Context, b bounds, work apply.Work) err
 
 // Leases implements apply.Session.
 func (s *session) Leases() []string { return s.leases }
+
+// Forbidden implements apply.Session.
+func (s *session) Forbidden() []string { return s.forbidden }
 
 // Until implements apply.Session.
 func (s *session) Until() time.Time { return s.until }

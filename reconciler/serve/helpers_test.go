@@ -138,6 +138,8 @@ type session struct {
 
 func (session) Leases() []string { return nil }
 
+func (session) Forbidden() []string { return nil }
+
 func (session) Until() time.Time { return time.Time{} }
 
 func (session) IsOpen() bool { return true }
