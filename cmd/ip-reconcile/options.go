@@ -236,8 +236,8 @@ func (o *options) connect(ctx context.Context, log *slog.Logger) (*reconciler.Re
 		}
 		local = &reconciler.WithLocalNode{Node: o.node.Name, BootID: bootID, Inspect: inspector.Report}
 	}
-	inPod := os.Getenv("KUBERNETES_SERVICE_HOST") != ""
-	if !inPod { // a pod's namespace and flags are in its manifest
+	isWorkload := o.RunsAsPod() && !o.ByHand
+	if !isWorkload { // its namespace and flags are in its manifest
 		if err := statuscmd.Adopt(ctx, &o.Flags, o.given, o.writes); err != nil {
 			return nil, nil, err
 		}
@@ -252,7 +252,7 @@ func (o *options) connect(ctx context.Context, log *slog.Logger) (*reconciler.Re
 	if local != nil {
 		r.Source, local.Source = local, cluster
 	}
-	if !inPod || o.ByHand || !o.filter.IsZero() { // status reports the passes of a CronJob, not those of a person
+	if !isWorkload || !o.filter.IsZero() { // status reports the passes of a CronJob, not those of a person
 		r.PassStore = nil
 	}
 	if o.writes {

@@ -31,6 +31,27 @@ func gates() []Mutant {
 		{Fault: "A process counts alone without its operator's consent", Decl: "Reconciler.updateWindow",
 			Tests: "TestBreaker_Store",
 			Old:   `!isDry && !r.WithoutRestoreStore`, New: `false`},
+		{Fault: "A reconciler's namespace that does not exist pauses nothing", Decl: "Cluster.readPause",
+			Tests: "TestList_Pause",
+			Old: `case err == nil:
+	case apierrors.IsForbidden(err), isAbsent(err):`, New: `case err == nil, isAbsent(err):
+	case apierrors.IsForbidden(err):`},
+		{Fault: "Where one kind of workload is forbidden, the others that were listed do not count", Decl: "list",
+			Tests: "TestRelease_ADeploymentThatWasListedCounts",
+			Old: `all, err := listIn(ctx, core, "", selector)
+	if !apierrors.IsForbidden(err) {
+		return all, err
+	}`, New: `all, err := listIn(ctx, core, "", selector)
+	if !apierrors.IsForbidden(err) {
+		return all, err
+	}
+	all = nil`},
+		{Fault: "In any pod the pause of the deployed reconciler is ignored", Decl: "options.connect",
+			Tests: "TestRelease_RespectsThePauseOfTheDeployedReconciler",
+			Old:   `o.RunsAsPod() && !o.ByHand`, New: `os.Getenv("KUBERNETES_SERVICE_HOST") != ""`},
+		{Fault: "The flags of the reconciler in the namespace that is given do not count", Decl: "workloads.adoptIn",
+			Tests: "TestRelease_AdoptsFlagsFromTheNamespaceThatIsGiven",
+			Old:   `return adoptFlags(given, found[at])`, New: `return nil`},
 		{Fault: "While a watch is forbidden no older object is a restore", Decl: "FullSource.listAndVerify",
 			Tests: "TestFull_DetectsRestore",
 			Old:   `o.Restored = cmp.Or(f.takeRestore(), older)`,

@@ -174,16 +174,19 @@ func (c *Cluster) readPause(ctx context.Context, o *reading) {
 		return err
 	})
 	switch {
-	case err == nil, isAbsent(err):
-	case apierrors.IsForbidden(err):
-		what := "releases are paused (--without-pause overrules)"
+	case err == nil:
+	case apierrors.IsForbidden(err), isAbsent(err):
+		why, what := "forbidden", "releases are paused (--without-pause overrules)"
+		if isAbsent(err) { // nobody can have paused there what the reconciler does elsewhere
+			why = "it does not exist"
+		}
 		if o.Paused = !c.WithoutPause; c.WithoutPause {
 			what = "a pause of everything is ignored; pause single pools"
 		} else {
-			o.PauseUnknown = fmt.Sprintf("cannot get namespace %s: forbidden", c.Namespace)
+			o.PauseUnknown = fmt.Sprintf("cannot get namespace %s: %s", c.Namespace, why)
 		}
-		o.warn("cannot get namespace %s: forbidden. The annotations %s and %s on it cannot be read: %s",
-			c.Namespace, ippool.PausedAnnotation, restore.AcknowledgedAnnotation, what)
+		o.warn("cannot get namespace %s: %s. The annotations %s and %s on it cannot be read: %s",
+			c.Namespace, why, ippool.PausedAnnotation, restore.AcknowledgedAnnotation, what)
 	default:
 		o.Paused, o.PauseUnknown = true, fmt.Sprintf("cannot get namespace %s: %v", c.Namespace, innermost(err))
 		o.warn("cannot get namespace %s, so releases are paused: %v", c.Namespace, err)

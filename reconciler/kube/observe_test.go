@@ -72,6 +72,8 @@ func TestList_Pause(t *testing.T) {
 		{fails(http.StatusInternalServerError), false, true, "so releases are paused"},
 		{fails(http.StatusForbidden), false, true, "releases are paused"},
 		{fails(http.StatusForbidden), true, false, "is ignored"},
+		{fails(http.StatusNotFound), false, true, "it does not exist"},
+		{fails(http.StatusNotFound), true, false, "is ignored"},
 	} {
 		f := newFakeAPI(t)
 		f.answers[namespace] = c.answer

@@ -79,6 +79,16 @@ func (o *Common) Namespace() string {
 // ErrNoCluster is the error where no flag, no kubeconfig and no pod names a cluster.
 var ErrNoCluster = errors.New("no cluster: without a kubeconfig and outside a pod, give --kubeconfig or --context")
 
+// podToken is the token of a pod's own account (client-go v0.37.2, rest/config.go, InClusterConfig).
+const podToken = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+
+// RunsAsPod reports whether the cluster is this pod's, and is asked by its own account. Any other cluster, and any
+// other account, is a person's choice.
+func (o *Common) RunsAsPod() bool {
+	config, err := o.Config("find", 1, 1)
+	return err == nil && config.BearerTokenFile == podToken && config.Impersonate.UserName == ""
+}
+
 // Config returns the client configuration of the cluster that the flags name. component is for the User-Agent.
 func (o *Common) Config(component string, qps float32, burst int) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()

@@ -96,13 +96,11 @@ func client(o *clusterflags.Flags, component string) (core kubernetes.Interface,
 	return core, config.Host, err
 }
 
-// Adopt sets the flags that are not given to the values of the deployed reconciler. A command by hand then respects its
-// pause and counts for its breaker. Without a reconciler nothing changes. For a command that writes it is an error if
-// RBAC hides the reconciler or there are several.
+// Adopt sets the flags that are not given to the values of the deployed reconciler: of that in the namespace that is
+// given, or of the only one. A command by hand then respects its pause, judges as it does, and counts for its breaker.
+// Without a reconciler nothing changes. For a command that writes it is an error if RBAC hides the reconciler, if there
+// are several, or if the given namespace has none and another has one.
 func Adopt(ctx context.Context, o *clusterflags.Flags, given *pflag.FlagSet, writes bool) error {
-	if given.Changed("reconciler-namespace") {
-		return nil
-	}
 	core, _, err := client(o, "find")
 	if err != nil {
 		return nil //nolint:nilerror // the connection that follows says it better
@@ -112,6 +110,9 @@ func Adopt(ctx context.Context, o *clusterflags.Flags, given *pflag.FlagSet, wri
 		selector = ""
 	}
 	all, err := list(ctx, core, o.Namespace(), selector)
+	if given.Changed("reconciler-namespace") {
+		return all.adoptIn(o.Namespace(), err, given, writes)
+	}
 	return all.adoptOnly(err, given, writes)
 }
 
@@ -130,6 +131,23 @@ func (all workloads) adoptOnly(err error, given *pflag.FlagSet, writes bool) err
 	}
 	return fmt.Errorf("find the deployed reconciler, whose namespace may pause releases: %w: name the namespace with "+
 		"--reconciler-namespace", err)
+}
+
+// adoptIn adopts the flags of the reconciler in a namespace that is given. err says why it may not be listed: then a
+// person must say whether reports are required, which decides most about verdicts.
+func (all workloads) adoptIn(namespace string, err error, given *pflag.FlagSet, writes bool) error {
+	found := all.reconcilers()
+	at := slices.IndexFunc(found, func(w *workload) bool { return w.ownNamespace() == namespace })
+	switch {
+	case at >= 0:
+		return adoptFlags(given, found[at])
+	case !writes, err == nil && len(found) == 0, err != nil && given.Changed("agents"):
+		return nil
+	case err == nil:
+		return fmt.Errorf("--reconciler-namespace %s: no reconciler is installed there, and %s is", namespace, found[0])
+	}
+	return fmt.Errorf("read the flags of the reconciler in namespace %s: %w: give --agents, and what else it has of "+
+		"--agent-nodes, --lease-namespace, --unreachable-node-timeout and --trust-network-status", namespace, err)
 }
 
 func adoptNamespace(given *pflag.FlagSet, w *workload) {

@@ -89,3 +89,40 @@ func TestAdopt_OnlyReconcilerOrAnError(t *testing.T) {
 		}
 	}
 }
+
+// The reconciler in a namespace that is given says how to judge. Without it a command that writes must be told.
+func TestAdopt_TheNamespaceThatIsGiven(t *testing.T) {
+	one := workloads{{Kind: "Deployment", Namespace: "addresses", Spec: running("ip-reconcile:0.1.0", "serve",
+		"--agents=required"), Labels: map[string]string{kube.NameLabel: kube.Product}}}
+	away := errors.New("no route to host")
+	for name, c := range map[string]struct {
+		found         workloads
+		err           error
+		namespace     string
+		args          []string
+		required      bool
+		refusesWrites bool
+	}{
+		"it has the reconciler":                 {one, nil, "addresses", nil, true, false},
+		"it has it, and others are forbidden":   {one, forbidden, "addresses", nil, true, false},
+		"it has it, and a flag is given":        {one, nil, "addresses", []string{"--agents=auto"}, false, false},
+		"none is installed":                     {nil, nil, "addresses", nil, false, false},
+		"another namespace has it":              {one, nil, "other", nil, false, true},
+		"it may not be listed":                  {nil, forbidden, "addresses", nil, false, true},
+		"it may not be listed, and --agents is": {nil, forbidden, "addresses", []string{"--agents=required"}, true, false},
+		"no answer":                             {nil, away, "addresses", nil, false, true},
+	} {
+		for _, writes := range []bool{false, true} {
+			o, given := &clusterflags.Flags{}, pflag.NewFlagSet("run", pflag.ContinueOnError)
+			o.Add(given, "error")
+			if err := given.Parse(append(c.args, "--reconciler-namespace", c.namespace)); err != nil {
+				t.Fatal(err)
+			}
+			err := c.found.adoptIn(o.Namespace(), c.err, given, writes)
+			required := given.Lookup("agents").Value.String() == "required"
+			if o.Namespace() != c.namespace || required != c.required || (err != nil) != (writes && c.refusesWrites) {
+				t.Errorf("%s, writes %v: namespace %s, reports are required: %v, %v", name, writes, o.Namespace(), required, err)
+			}
+		}
+	}
+}

@@ -15,12 +15,25 @@ import (
 
 type workloads []*workload
 
-// list lists the workloads that a label selector picks. Where RBAC forbids listing all namespaces, it returns the
-// workloads of the given namespace and the error.
+// list lists the workloads that a label selector picks. Where RBAC forbids listing a kind in all namespaces, it adds
+// those of the given namespace, and returns the error.
 func list(ctx context.Context, core kubernetes.Interface, namespace, selector string) (workloads, error) {
 	all, err := listIn(ctx, core, "", selector)
-	if apierrors.IsForbidden(err) {
-		all, _ = listIn(ctx, core, namespace, selector)
+	if !apierrors.IsForbidden(err) {
+		return all, err
+	}
+	isListed := map[string]bool{}
+	for _, w := range all {
+		isListed[w.String()] = true
+	}
+	own, ownErr := listIn(ctx, core, namespace, selector)
+	for _, w := range own {
+		if !isListed[w.String()] {
+			all = append(all, w)
+		}
+	}
+	if ownErr != nil && !apierrors.IsForbidden(ownErr) {
+		err = ownErr
 	}
 	return all, err
 }
