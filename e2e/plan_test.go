@@ -222,7 +222,7 @@ func TestPlan_Refused(t *testing.T) {
 	rights := s.account(t, "upstream", upstreamRules(t)) // which may not read namespaces
 	write(t, file, d)
 	for _, args := range [][]string{{"plan"}, {"apply", file, "--without-pause"}} {
-		out := s.productAs(t, rights, append(args, "--reconciler-namespace", metav1.NamespaceSystem)...)
+		out := s.productAs(t, rights, append(args, "--agents=auto", "--reconciler-namespace", metav1.NamespaceSystem)...)
 		out.exits(t, 2)
 		contains(t, args[0], out.stderr, "cannot read the UID of namespace kube-system")
 	}

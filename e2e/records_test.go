@@ -179,7 +179,7 @@ func TestHistory_Forbidden(t *testing.T) {
 	kubeconfig := s.account(t, "no-configmaps", upstreamRules(t))
 	file := filepath.Join(t.TempDir(), "audit.log")
 	args := []string{"run", "--confirm-after", "0", "--audit-log", file, "--without-pause", "--reconciler-namespace",
-		"kube-system", "--kubeconfig", kubeconfig}
+		"kube-system", "--agents=auto", "--kubeconfig", kubeconfig}
 	for _, address := range []string{"10.1.0.7", "10.1.0.8"} {
 		out := product(t, append(args, "--address", address)...)
 		out.exits(t, 0)

@@ -155,8 +155,8 @@ func (e *evidence) begin(t *testing.T, more ...string) {
 // once makes a pass as the reconciler that does not wait for confirmations.
 func (e *evidence) once(t *testing.T, more ...string) *outcome {
 	t.Helper()
-	return e.beginProduct(t, append([]string{"run", "--confirm-after", "0", "--reconciler-namespace", "kube-system", "-o",
-		"json", "--kubeconfig", e.kubeconfig}, more...)...).wait()
+	return e.beginProduct(t, append([]string{"run", "--confirm-after", "0", "--agents=auto", "--reconciler-namespace",
+		"kube-system", "-o", "json", "--kubeconfig", e.kubeconfig}, more...)...).wait()
 }
 
 // statusLevels are the levels of the lines of status, as the administrator, by check.

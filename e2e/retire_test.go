@@ -108,8 +108,8 @@ func TestRetire_OnAnAPIServer(t *testing.T) {
 
 	// The reconciler's own account may not delete pools: nothing at all is written.
 	own := s.applied(t, "../deploy/deployment")
-	out := s.productAs(t, own, "pools", "retire", pool, "--yes", "--confirm-after", "0", "--reconciler-namespace",
-		metav1.NamespaceSystem)
+	out := s.productAs(t, own, "pools", "retire", pool, "--yes", "--confirm-after", "0", "--agents=auto",
+		"--reconciler-namespace", metav1.NamespaceSystem)
 	out.exits(t, 2)
 	contains(t, "without the right", out.stderr, "nothing was written: delete IPPool kube-system/"+pool+": forbidden")
 	s.checkReleased(t, before)

@@ -52,7 +52,7 @@ func TestRBAC_WhereaboutsAccount(t *testing.T) {
 		out.expect(t, at(leaked), "Held NodesUnknown", at(pending), "InUse PodPending", at(live), "InUse AddressOnPod")
 		s.checkReleased(t, before)
 		text := product(t, "run", "--confirm-after", "0", "--without-pause", "--reconciler-namespace", "kube-system",
-			"--kubeconfig", kubeconfig)
+			"--agents=auto", "--kubeconfig", kubeconfig)
 		text.exits(t, 0)
 		equal(t, "how often a note says that nodes are unknown", strings.Count(text.stdout+text.stderr,
 			"Note: cannot list nodes: forbidden"), 1)

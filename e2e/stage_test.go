@@ -176,6 +176,7 @@ func (s *stage) productAs(t testing.TB, kubeconfig string, args ...string) *outc
 		if !slices.Contains(args, "--reconciler-namespace") {
 			args = append(args, "--reconciler-namespace", metav1.NamespaceSystem)
 		}
+		args = append(args, "--agents=auto")
 	}
 	return s.beginProduct(t, append(args, "-o", "json", "--kubeconfig", kubeconfig)...).wait()
 }

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -80,25 +79,6 @@ func (i *statusStage) healthy(t testing.TB, when string) *outcome {
 		t.Fatalf("%s it is not healthy (exit code %d):\n%s%s", when, out.code, out.stdout, out.stderr)
 	}
 	return out
-}
-
-func TestStatus_RecordsRunsInPodsOnly(t *testing.T) {
-	t.Parallel()
-	s := newStage(t, "worker-1")
-	i := &statusStage{stage: s}
-	kubeconfig := s.applied(t, "../deploy/cronjob")
-	s.up(t, "worker-1", "live", blue)
-	product(t, "run", "--kubeconfig", kubeconfig, "--reconciler-namespace", "kube-system").exits(t, 0)
-	equal(t, "what a run by hand recorded", i.annotation(t, kube.PassLease, kube.PassAnnotation), "")
-
-	binary := shipped.program(t, "ip-reconcile")
-	run := exec.Command(binary, "run", "--yes", "--kubeconfig", kubeconfig)
-	run.Env = []string{"HOME=" + t.TempDir(), "KUBERNETES_SERVICE_HOST=127.0.0.1"}
-	start(t, run).wait().exits(t, 0)
-	out := i.runStatus(t, s.Kubeconfig())
-	out.exits(t, 0)
-	contains(t, "status", unwrapped(out.stdout), `✓ CronJob kube-system/ip-reconcile has the schedule "*/15 * * * *"`,
-		"✓ The last pass succeeded", "next is due at", "– No node agents are deployed")
 }
 
 // A fault is planted in a healthy installation and removed again. TestStatus_Situations has what status prints for all

@@ -3,12 +3,8 @@
 package e2e
 
 import (
-	"net/url"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -76,22 +72,8 @@ func TestUpstream_ReleasesAddressesInUse(t *testing.T) {
 // upstream makes one pass of whereabouts' own reconciler as the admin, in a root folder with the files of its pod.
 func (s *stage) upstream(t *testing.T) {
 	t.Helper()
-	root := t.TempDir()
-	server := try(url.Parse(s.Config().Host)).must(t)
-	for path, content := range map[string][]byte{
-		"ip-reconciler":        try(os.ReadFile(filepath.Join(harness.Upstream(t), "ip-reconciler"))).must(t),
-		"cron-schedule/config": []byte("@every 4s"), // its runs may overlap
-		"var/run/secrets/kubernetes.io/serviceaccount/token":  []byte(s.Config().BearerToken),
-		"var/run/secrets/kubernetes.io/serviceaccount/ca.crt": s.Config().CAData,
-	} {
-		check(t, os.MkdirAll(filepath.Join(root, filepath.Dir(path)), 0o755))
-		check(t, os.WriteFile(filepath.Join(root, path), content, 0o755))
-	}
 	var log buffer
-	cmd := exec.Command("/ip-reconciler", "-log-level", "debug")
-	cmd.Env = []string{"KUBERNETES_SERVICE_HOST=" + server.Hostname(), "KUBERNETES_SERVICE_PORT=" + server.Port()}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root}
-	cmd.Dir = "/"
+	cmd := inPod(t, s.Config(), filepath.Join(harness.Upstream(t), "ip-reconciler"), "-log-level", "debug")
 	cmd.Stdout, cmd.Stderr = &log, &log
 	check(t, cmd.Start())
 	defer cmd.Wait()
