@@ -52,9 +52,10 @@ the evidence changes after it was printed, release releases only what is proven.
 
 --override REASON asserts that nothing uses an address that is Held for this very reason,
 for lack of evidence: NoFreshReport, NodesUnknown, NodeUnreachable, NetworkStatusMissing,
-or StuckTerminating without node agents. --because has your reason, for the log. If the
-assertion is wrong, two pods get one address. Nothing overrides a fresh report of the
-sandbox, another pod or sandbox with the address, or a pause.
+or StuckTerminating without node agents. --because has your reason, for the log. The
+assertion is about the nodes that are printed, and no others. If it is wrong, two pods get
+one address. Nothing overrides a fresh report of the sandbox, another pod or sandbox with
+the address, or a pause.
 
 release asks. --yes is the answer in advance. Without --yes and without a terminal to ask
 on, release does nothing: exit code 2. --dry-run and --snapshot write nothing.

@@ -9,6 +9,8 @@ func gates() []Mutant {
 		{Fault: "By hand a report from before an ADD in progress is enough", Decl: "Options.confirmAfter",
 			Tests: "TestPlan_ByHand",
 			Old:   `return facts.MinAbsenceWhilePending`, New: `return 0`},
+		{Fault: "Without agents an assertion is about any node that is not Ready", Decl: "sandboxOf", Tests: "TestAllows",
+			Old: `len(s.NotReady) > 0`, New: `false`},
 		{Fault: "By hand the ADD of a Pending pod has a minute", Decl: "Options.confirmAfter",
 			Tests: "TestPlan_ByHand",
 			Old:   `case !o.ByHand, e != nil &&`, New: `case !o.ByHand, false &&`},

@@ -67,7 +67,7 @@ func poolDigest(h view.Header, p view.PlanPool) string {
 }
 
 // planned returns an item with its evidence. It omits nodes where the verdict rests on all of them: one that joins or
-// leaves the cluster changes nothing then.
+// leaves the cluster changes nothing then. Without agents the nodes that are not Ready remain.
 func planned(it *judge.Item) view.PlanItem {
 	d := view.PlanItem{AllocationRow: view.NewRow(it), Key: it.Key()}
 	if d.IsReservation {
@@ -300,11 +300,16 @@ func (f *File) Changes(it *judge.Item) (texts []string) {
 	return texts
 }
 
+// sandboxOf names the nodes: what a person asserts of those that are not Ready is about these, and no others.
 func sandboxOf(it view.PlanItem) string {
-	if nodes := it.Evidence.Sandbox.Nodes; len(nodes) > 0 {
-		return it.Sandbox + " on " + strings.Join(nodes, ", ")
+	text, s := it.Sandbox, it.Evidence.Sandbox
+	if len(s.Nodes) > 0 {
+		text += " on " + strings.Join(s.Nodes, ", ")
 	}
-	return it.Sandbox
+	if len(s.NotReady) > 0 {
+		text += " with " + strings.Join(s.NotReady, ", ") + " not Ready"
+	}
+	return text
 }
 
 func podOf(it view.PlanItem) string {

@@ -161,7 +161,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Nothing is released for other evidence than was read, unless it has become proof.
+// Nothing is released for other evidence than was read, unless it has become proof. Without agents that includes the
+// nodes that are not Ready: a person asserts that what was printed of them has ended, and nothing about other nodes.
 func TestAllows(t *testing.T) {
 	gone, two := UsualSandboxGone, Node("worker-2")
 	stopped := All(UsualPool, ReportingWorker(Sandbox("box-1", UsualUID, NotReady(Closed))))
@@ -171,6 +172,15 @@ func TestAllows(t *testing.T) {
 	claimed := Pod("other", UID("uid-9"), Carrying("10.0.0.5"))
 	nad := NAD("wb", WhereaboutsConfig("10.0.0.0/24", ""))
 	elsewhere := All(two, FreshReport("worker-2"))
+	asserted := Asserted(judge.ID{Object: "kube-system/10.0.0.0-24", Key: "5", ContainerID: "box-1",
+		PodRef: "default/web-0", IfName: "net1"}, judge.NodeUnreachable)
+	cutOff := func(nodes ...string) Part {
+		all := All(UsualPool, Pod("other"), Node("worker-1"), two, asserted)
+		for _, name := range nodes {
+			all = All(all, Node(name, NotReadyFor(time.Hour)))
+		}
+		return all
+	}
 	for says, c := range map[string]struct {
 		was, now Part
 		want     string // "" for allowed
@@ -187,9 +197,16 @@ func TestAllows(t *testing.T) {
 		"only its absence":              {gone, absent, "sandbox Gone on worker-1 → Absent"},
 		"its end is reported":           {absent, gone, "sandbox Absent → Gone on worker-1"},
 		"a node joins without a report": {absent, All(absent, two), "sandbox Absent → NoFreshReport on worker-2"},
-		"agents are installed":          {noAgents, absent, "sandbox NoSource → Absent"},
-		"agents are removed":            {absent, noAgents, "sandbox Absent → NoSource"},
-		"the pod is back":               {gone, All(gone, UsualPod()), "pod none → live on worker-1 with UID uid-1"},
+		"asserted of the same node":     {cutOff("worker-1"), cutOff("worker-1"), ""},
+		"another node is cut off, too": {cutOff("worker-1"), cutOff("worker-1", "worker-2"),
+			"sandbox NoSource with worker-1 not Ready → NoSource with worker-1, worker-2 not Ready"},
+		"another node is cut off instead": {cutOff("worker-1"), cutOff("worker-2"),
+			"sandbox NoSource with worker-1 not Ready → NoSource with worker-2 not Ready"},
+		"one of the nodes is back": {cutOff("worker-1", "worker-2"), cutOff("worker-1"),
+			"worker-1, worker-2 not Ready → NoSource with worker-1 not Ready"},
+		"agents are installed": {noAgents, absent, "sandbox NoSource → Absent"},
+		"agents are removed":   {absent, noAgents, "sandbox Absent → NoSource"},
+		"the pod is back":      {gone, All(gone, UsualPod()), "pod none → live on worker-1 with UID uid-1"},
 		"the pod is back and has it": {gone, All(gone, UsualPod(Carrying("10.0.0.5"))),
 			"verdict Stale (PodGone, rule gone-ended) → InUse"},
 		"another pod has it": {gone, All(gone, nad, claimed), "claimant none → pod default/other"},
