@@ -193,8 +193,9 @@ It may be killed and run again: what is already released counts as done.
 apply prints what it will release, and asks. --yes is the answer in advance. Without --yes
 and without a terminal to ask on, apply does nothing: exit code 2.
 
-Exit code 0: nothing of the plan is recorded any more; 1: an item is not released; 2: the
-plan is refused, or the cluster could not be read.`,
+Exit code 0: nothing of the plan is recorded any more; 1: an item is not released, or that
+is unknown since reservations cannot be read; 2: the plan is refused, or the cluster could
+not be read.`,
 		Example: `  ip-reconcile plan --output-file plan.json
   ip-reconcile apply -f plan.json
   ip-reconcile apply -f plan.json --yes -o json | jq '.failed[] | [.ip, .detail]'`,
@@ -252,15 +253,16 @@ func (o *options) apply(ctx context.Context, file string, maxAge time.Duration) 
 			return err
 		}
 	}
-	p.Complete(out)
+	isKnown := p.Complete(out)
 	d := view.NewRunReport(out, false, o.filter)
 	if retired != nil {
 		d.Retirements = retired.Pools
 	}
-	if err := o.printRun(ctx, out, d); err != nil || retired == nil || !retired.Kept() {
-		return err
+	err = o.printRun(ctx, out, d)
+	if err == nil && (!isKnown || retired != nil && retired.Kept()) {
+		return errUnresolved
 	}
-	return errUnresolved
+	return err
 }
 
 // applyRetirements deletes the pools of a plan that still may go.

@@ -144,7 +144,11 @@ func (o *byHand) check(ctx context.Context, r *reconciler.Reconciler) (err error
 		o.subjects[i] = s
 		found := lists.Filter(slices.Concat(o.checked.Allocations, o.checked.Reservations), selects(s, o.checked.Assessment))
 		if len(found) == 0 {
-			o.missing = append(o.missing, fmt.Sprintf("%s: nothing to release is recorded\n", s))
+			unread := ""
+			if !o.checked.Observation.Reservations.IsKnown() {
+				unread = ", as far as is known: reservations cannot be read"
+			}
+			o.missing = append(o.missing, fmt.Sprintf("%s: nothing to release is recorded%s\n", s, unread))
 		}
 		for _, it := range lists.Filter(found, view.HasRow) {
 			if !isSelected[it.ID()] { // several subjects may have it

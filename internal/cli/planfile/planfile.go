@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -251,19 +252,19 @@ func Of(items []*judge.Item) *File {
 	return f
 }
 
-// find returns the item of the plan that a judged item is, or in whose place the judged item cannot be parsed.
-func (f *File) find(it *judge.Item) (was view.PlanItem, isPlanned bool) {
+// find returns by which ID the plan has the item that a judged item is, or in whose place it cannot be parsed.
+func (f *File) find(it *judge.Item) (id judge.ID, isPlanned bool) {
 	now := it.ID()
-	if was, isPlanned = f.items[now]; isPlanned || it.Allocation != nil && it.Allocation.Problem == "" ||
+	if _, isPlanned = f.items[now]; isPlanned || it.Allocation != nil && it.Allocation.Problem == "" ||
 		it.Reservation != nil && it.Reservation.Problem == "" {
-		return was, isPlanned
+		return now, isPlanned
 	}
-	for id, was := range f.items {
+	for id := range f.items {
 		if id.Object == now.Object && id.Key == now.Key && id.UID == now.UID {
-			return was, true
+			return id, true
 		}
 	}
-	return was, false
+	return now, false
 }
 
 // Has reports whether the plan has an item, whatever has changed since.
@@ -279,8 +280,8 @@ func (f *File) Allows(it *judge.Item) bool { return f.Has(it) && len(f.Changes(i
 // are none: the verdict became proven, and the runtime removed a sandbox that had stopped. The row of the verdict table
 // stands for all evidence that is not compared.
 func (f *File) Changes(it *judge.Item) (texts []string) {
-	was, _ := f.find(it)
-	now := planned(it)
+	id, _ := f.find(it)
+	was, now := f.items[id], planned(it)
 	compare := func(what, before, after string) {
 		if before != after {
 			texts = append(texts, fmt.Sprintf("%s %s → %s", what, cmp.Or(before, "none"), cmp.Or(after, "none")))
@@ -324,25 +325,35 @@ func verdictOf(it view.PlanItem) string {
 	return fmt.Sprintf("%s (%s, rule %s)", it.Verdict, it.Reason, it.Rule)
 }
 
-// Complete adds to the result of a run of what the plan allows why it does not allow the other items of the plan.
-func (f *File) Complete(out *reconciler.Result) {
-	done, recorded := judge.IDs(out.Released), 0
+// Complete adds to the result of a run of what the plan allows why it does not allow the other items of the plan. It
+// reports whether it is known what became of each: while reservations cannot be read, one that is not there may remain.
+func (f *File) Complete(out *reconciler.Result) (isKnown bool) {
+	done, rest := judge.IDs(out.Released), maps.Clone(f.items)
 	for _, x := range out.Refused {
 		done[x.ID()] = true
 	}
 	for _, it := range slices.Concat(out.Allocations, out.Reservations) {
-		if !f.Has(it) {
-			continue
-		}
-		if recorded++; !done[it.ID()] {
+		id, isPlanned := f.find(it)
+		if delete(rest, id); isPlanned && !done[it.ID()] {
 			detail := cmp.Or(strings.Join(f.Changes(it), "; "), "changed at the second check; apply the plan again")
 			out.Refused = append(out.Refused, plan.Refused{Item: it,
 				Gate: plan.Gate{Why: plan.Changed, Detail: detail}})
 		}
 	}
-	if n := len(f.items) - recorded; n > 0 {
-		out.Observation.Warnings = append(out.Observation.Warnings,
-			fmt.Sprintf("%d of %d items of the plan are not recorded any more: already released", n, len(f.items)))
+	unread := 0
+	for _, it := range rest {
+		if it.Reservation != "" && !out.Observation.Reservations.IsKnown() {
+			unread++
+		}
 	}
+	note := func(n int, what string) {
+		if n > 0 {
+			out.Observation.Warnings = append(out.Observation.Warnings,
+				fmt.Sprintf("%d of %d items of the plan are %s", n, len(f.items), what))
+		}
+	}
+	note(len(rest)-unread, "not recorded any more: already released")
+	note(unread, "reservations, which cannot be read: it is unknown whether they are released")
 	out.Assessment.Findings = nil // a plan has none
+	return unread == 0
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/planfile"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -271,6 +272,30 @@ func TestComplete_OfWhatIsNotRecorded(t *testing.T) {
 		if len(out.Refused) > 0 || !slices.Contains(j.Notes(),
 			"1 of 1 items of the plan are not recorded any more: already released") {
 			t.Errorf("%s: %v, %q", says, out.Refused, j.Notes())
+		}
+	}
+}
+
+// A reservation of the plan that cannot be read may remain: nothing shows that it is released.
+func TestComplete_WhileReservationsAreUnknown(t *testing.T) {
+	f, err := planfile.Read(encode(t, "json", planOf(uid, Now, three)))
+	check(t, err)
+	emptied := All(Pool("10.0.0.0-24", "10.0.0.0/24"), Pod("other"), ReportingWorker())
+	for says, c := range map[string]struct {
+		edit func(*Observed)
+		want []string
+	}{
+		"they are gone": {func(*Observed) {},
+			[]string{"3 of 3 items of the plan are not recorded any more: already released"}},
+		"they cannot be read": {func(o *Observed) {
+			o.Reservations = facts.Unknown[[]*ippool.Reservation](errors.New("forbidden"))
+		}, []string{"2 of 3 items of the plan are not recorded any more: already released",
+			"1 of 3 items of the plan are reservations, which cannot be read: it is unknown whether they are released"}},
+	} {
+		j := Judged(Observe(emptied, c.edit), facts.Policy{})
+		isKnown := f.Complete(&reconciler.Result{Assessment: j})
+		if got := j.Observation.Warnings; !slices.Equal(got, c.want) || isKnown != (len(c.want) == 1) {
+			t.Errorf("%s: all is known: %v, %q", says, isKnown, got)
 		}
 	}
 }
