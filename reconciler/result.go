@@ -50,6 +50,19 @@ func (out *Result) after(earlier *Result) *Result {
 	return &all
 }
 
+// Then is the result of a run together with that of a later one, which may have been about some of the items only. What
+// the later one released, or does not find any more, is not refused.
+func (out *Result) Then(later *Result) *Result {
+	all := later.after(out).withReleased()
+	remains := judge.IDs(slices.Concat(later.Allocations, later.Reservations))
+	released := judge.IDs(all.Released)
+	all.CommonGates = out.CommonGates
+	all.Refused = slices.DeleteFunc(uniqueRefused(slices.Concat(later.Refused, out.Refused)), func(x plan.Refused) bool {
+		return released[x.ID()] || !remains[x.ID()]
+	})
+	return all
+}
+
 // Notes has a sentence for each thing that limits the judgement. A restore of etcd that pauses releases comes first.
 func (out *Result) Notes() []string {
 	notes := out.Assessment.Notes()

@@ -98,7 +98,7 @@ func (r *Reconciler) Retire(ctx context.Context, pools []*ippool.Pool) (*Result,
 	for len(open(all)) > 0 {
 		now, err := r.Check(ctx)
 		if err != nil {
-			keep(all, err)
+			Keep(all, err)
 			break
 		}
 		a = now.Assessment
@@ -110,7 +110,7 @@ func (r *Reconciler) Retire(ctx context.Context, pools []*ippool.Pool) (*Result,
 		}
 		r.progress("Waiting for ADDs that may be in progress, until %s", a.Observation.Now.Add(left).UTC().Format(timeOfDay))
 		if !r.pause(ctx, min(left, recheckEvery)) {
-			keep(all, ctx.Err())
+			Keep(all, ctx.Err())
 		}
 	}
 	r.DeclineRetirements(a, all)
@@ -178,10 +178,10 @@ func open(all []*Retirement) (rest []*Retirement) {
 	return rest
 }
 
-// keep ends all open retirements.
-func keep(all []*Retirement, why error) {
+// Keep ends all open retirements: the pools are kept for an error, and no more happens before.
+func Keep(all []*Retirement, why error) {
 	for _, x := range open(all) {
-		x.State, x.Detail = PoolKept, why.Error()
+		x.State, x.Against, x.Detail = PoolKept, nil, why.Error()
 	}
 }
 

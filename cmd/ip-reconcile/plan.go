@@ -194,8 +194,8 @@ apply prints what it will release, and asks. --yes is the answer in advance. Wit
 and without a terminal to ask on, apply does nothing: exit code 2.
 
 Exit code 0: nothing of the plan is recorded any more; 1: an item is not released, or that
-is unknown since reservations cannot be read; 2: the plan is refused, or the cluster could
-not be read.`,
+is unknown since reservations cannot be read, or a pool is kept; 2: the plan is refused, or
+the cluster could not be read, perhaps again for the pools, after releases: they are printed.`,
 		Example: `  ip-reconcile plan --output-file plan.json
   ip-reconcile apply -f plan.json
   ip-reconcile apply -f plan.json --yes -o json | jq '.failed[] | [.ip, .detail]'`,
@@ -247,39 +247,44 @@ func (o *options) apply(ctx context.Context, file string, maxAge time.Duration) 
 	if err != nil {
 		return err
 	}
-	var retired *view.RetireReport
-	if len(p.Pools) > 0 {
-		if retired, err = o.applyRetirements(ctx, r, j.Assessment, planned); err != nil {
-			return err
-		}
-	}
+	out, planned, failed := o.applyRetirements(ctx, r, out, planned, j.Assessment)
 	isKnown := p.Complete(out)
 	d := view.NewRunReport(out, false, o.filter)
-	if retired != nil {
-		d.Retirements = retired.Pools
+	isKept := false
+	if len(p.Pools) > 0 {
+		retired := view.NewRetireReport(out, planned, false)
+		d.Retirements, isKept = retired.Pools, retired.Kept()
 	}
 	err = o.printRun(ctx, out, d)
-	if err == nil && (!isKnown || retired != nil && retired.Kept()) {
+	switch {
+	case err != nil && !errors.Is(err, errUnresolved):
+	case failed != nil:
+		return failed
+	case isKept || !isKnown:
 		return errUnresolved
 	}
 	return err
 }
 
-// applyRetirements deletes the pools of a plan that still may go.
+// applyRetirements deletes the pools of a plan that still may go, and adds what that releases to the result of the
+// releases before. If the cluster cannot be read for that, it keeps them, and returns the error with what was done.
 func (o *options) applyRetirements(
-	ctx context.Context, r *reconciler.Reconciler, a *findings.Assessment, planned []*reconciler.Retirement,
-) (*view.RetireReport, error) {
-	if o.trail != nil {
+	ctx context.Context, r *reconciler.Reconciler, out *reconciler.Result, planned []*reconciler.Retirement,
+	a *findings.Assessment,
+) (*reconciler.Result, []*reconciler.Retirement, error) {
+	can, pools := reconciler.CanBeRetired(planned)
+	if o.trail != nil && len(planned) > 0 {
 		defer o.trail.Start()()
 	}
 	r.DeclineRetirements(a, planned)
-	out := &reconciler.Result{Assessment: a}
-	if _, pools := reconciler.CanBeRetired(planned); len(pools) > 0 {
-		done, all, err := r.Retire(ctx, pools)
-		if err != nil {
-			return nil, err
-		}
-		out, planned = done, reconciler.WithoutOpen(planned, all)
+	if len(can) == 0 {
+		return out, planned, nil
 	}
-	return view.NewRetireReport(out, planned, false), nil
+	done, all, err := r.Retire(ctx, pools)
+	if err != nil {
+		reconciler.Keep(can, err)
+		r.DeclineRetirements(a, can)
+		return out, planned, fmt.Errorf("no pool was deleted: %w", err)
+	}
+	return out.Then(done), reconciler.WithoutOpen(planned, all), nil
 }

@@ -1,11 +1,18 @@
 package main
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
@@ -101,5 +108,73 @@ func TestRetire_AsksOnATerminal(t *testing.T) {
 			!strings.Contains(before, "10.7.0.0-24 (10.7.0.0/24) is kept") {
 			t.Errorf("%q: %v:\n%s", answer, err, shown())
 		}
+	}
+}
+
+// planned is an API server with the cluster of retirable, a kubeconfig for it, and a plan to retire the pool with the
+// leak.
+func planned(t *testing.T) (server *fakeapi.Client, config, file string) {
+	t.Helper()
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	resources := map[string]string{"Namespace": fakeapi.Namespaces, "Node": fakeapi.Nodes, "Pod": fakeapi.Pods,
+		"NetworkAttachmentDefinition": fakeapi.NADs, "IPPool": fakeapi.Pools,
+		"OverlappingRangeIPReservation": fakeapi.Reservations}
+	server = &fakeapi.Client{Server: fakeapi.NewServer()}
+	for text := range strings.SplitSeq(retirable, "---\n") {
+		text, err := yaml.YAMLToJSON([]byte(text))
+		check(t, err)
+		o := unstructured.Unstructured{Object: fakeapi.Decode(text)}
+		server.Put(fakeapi.At(resources[o.GetKind()], o.GetNamespace(), o.GetName()), o.Object, server.Now(), "somebody")
+	}
+	api := httptest.NewServer(server)
+	t.Cleanup(api.Close)
+	config, file = kubeconfigOf(t, api.URL), filepath.Join(t.TempDir(), "plan.json")
+	code, out, errs := run(t, "plan", "--retire", "10.9.0.0-24", "--output-file", file, "--kubeconfig", config,
+		"--reconciler-namespace", "kube-system")
+	if code != exitClean {
+		t.Fatalf("plan: exit code %d:\n%s%s", code, out, errs)
+	}
+	return server, config, file
+}
+
+// apply prints what it has released, whatever becomes of the pools, and what became of each item in the end.
+func TestApply_ReportsAllReleases(t *testing.T) {
+	for name, c := range map[string]struct {
+		// instead answers a request instead of the API server, with the number of patches of pools before.
+		instead func(q *fakeapi.Request, patches int) bool
+		code    int
+		want    []string
+	}{
+		"nothing fails": {func(*fakeapi.Request, int) bool { return false }, exitClean,
+			[]string{"Released 1 item. 0 items not released.", "10.9.0.0/24) is deleted."}},
+		"the cluster cannot be read after the releases": {func(q *fakeapi.Request, patches int) bool {
+			return patches > 0 && q.Method == http.MethodGet && q.Resource == fakeapi.Pods && q.Name == ""
+		}, exitFailed, []string{"Released 1 item. 0 items not released.", "10.9.0.0/24) is kept.",
+			"no pool was deleted: "}},
+		"what is refused is released with the pool": {func(q *fakeapi.Request, patches int) bool {
+			return patches == 1 && q.Method == http.MethodPatch && q.Resource == fakeapi.Pools
+		}, exitClean, []string{"Released 1 item. 0 items not released.", "10.9.0.0/24) is deleted."}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, config, file := planned(t)
+			patches := 0
+			server.Instead = func(q *fakeapi.Request) *fakeapi.Answer {
+				if q.Method == http.MethodPatch && q.Resource == fakeapi.Pools {
+					patches++
+				}
+				if !c.instead(q, patches) {
+					return nil
+				}
+				a := fakeapi.Failure(http.StatusForbidden, metav1.StatusReasonForbidden, "a webhook says no")
+				return &a
+			}
+			code, out, errs := run(t, "apply", "-f", file, "--yes", "--kubeconfig", config, "--confirm-after", "0s",
+				"--reconciler-namespace", "kube-system", "--request-timeout", "1s")
+			for _, want := range append(c.want, "10.9.0.1") {
+				if !strings.Contains(out+errs, want) || code != c.code || strings.Contains(out, "NOT RELEASED") {
+					t.Errorf("exit code %d, want %d with %q:\n%s%s", code, c.code, want, out, errs)
+				}
+			}
+		})
 	}
 }
