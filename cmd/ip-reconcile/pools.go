@@ -44,8 +44,9 @@ pools check prints what another range of a pool would mean, before you edit its 
 
 --unused prints the pools without allocations and reservations that no
 NetworkAttachmentDefinition names, each with the command that retires it. It concludes
-nothing while a definition cannot be read. It does not observe a network that only a CNI
-configuration file on nodes defines: do not delete its pool.
+nothing while a definition cannot be read, or a kind of objects, such as reservations. It
+does not observe a network that only a CNI configuration file on nodes defines: do not
+delete its pool.
 
 Exit code 0: the pools are printed; 2: the cluster could not be read, or has no such pool.
 

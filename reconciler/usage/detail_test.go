@@ -1,6 +1,7 @@
 package usage_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judgetest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
@@ -203,6 +206,14 @@ func TestUnused_OnlyWhatNothingUses(t *testing.T) {
 			[]Part{empty, NAD("bad", "")}},
 		{"an object cannot be read", "", "a.yaml is broken",
 			[]Part{empty, func(o *Observed) { o.Unreadable = []string{"a.yaml is broken"} }}},
+		{"reservations cannot be read", "", "overlappingrangeipreservations could not be read",
+			[]Part{empty, func(o *Observed) {
+				o.Reservations = facts.Unknown[[]*ippool.Reservation](errors.New("forbidden"))
+			}}},
+		{"definitions cannot be read", "", "network-attachment-definitions could not be read",
+			[]Part{empty, func(o *Observed) {
+				o.NADs = facts.Unknown[map[types.NamespacedName]*ippool.NAD](errors.New("forbidden"))
+			}}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			j := judged(append(c.parts, Pod("bystander"))...)

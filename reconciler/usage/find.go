@@ -99,10 +99,14 @@ func most(counts map[string]int) []Owner {
 }
 
 // KeepUnused keeps, by name, the pools without allocations, reservations in their range and findings that no definition
-// names. A definition that was not read may name any pool: KeepUnused then keeps none, and notes why.
+// names. A definition or a whole source that was not read may be about any pool: KeepUnused then keeps none, and notes
+// why.
 func (u *Pools) KeepUnused(j *findings.Assessment) {
 	unread, networks := slices.Clone(u.o.Unreadable), []ippool.Network{}
-	if len(u.o.NADs.Or(nil)) == 0 {
+	for _, s := range u.o.UnknownSources() {
+		unread = append(unread, string(s.Name)+" could not be read")
+	}
+	if u.o.NADs.IsKnown() && len(u.o.NADs.Or(nil)) == 0 {
 		unread = append(unread, "no NetworkAttachmentDefinition was read")
 	}
 	for name, nad := range u.o.NADs.Or(nil) {
