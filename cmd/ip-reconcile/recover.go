@@ -78,7 +78,7 @@ func (o *options) recover(ctx context.Context) error {
 	d := view.NewRecoverReport(out)
 	return o.print(ctx, answer{
 		document: d, notes: d.Notes,
-		isUnresolved: out.ToRepair > 0 || !d.IsAllWritten() || out.UnknownLack() != "",
+		isUnresolved: isUnresolved(out),
 		names:        func() []string { return lists.Map(d.Writes, func(w view.WriteRow) string { return w.IP }) },
 		screen:       func(s *screen.Screen) { s.Recovery(d, o.writes) },
 	})
@@ -113,7 +113,6 @@ func (o *options) underFence(
 	}
 	fence := cluster.Fence()
 	fence.Lead()
-	defer fence.Lower(ctx)
 	fence.Raise(ippool.LeasesOf(j.Observation.Pools))
 	stands := func(context.Context) (bool, error) { return !fence.Since().IsZero(), nil }
 	const raiseFor = 20 * time.Second // ADDs and DELs that hold a Lease may take so long to release it
@@ -131,5 +130,16 @@ func (o *options) underFence(
 	} else if ctx.Err() == nil {
 		r.Log.Warn("Could not take whereabouts' Leases; ADDs and DELs go on meanwhile", "missing", fence.State().Missing)
 	}
-	return r.Recover(ctx)
+	out, err := r.Recover(ctx)
+	if err != nil || ctx.Err() != nil || isUnresolved(out) && !fence.Since().IsZero() {
+		fence.Leave() // replicas of serve may keep it for what remains
+	} else {
+		fence.LowerUnlessShared(ctx)
+	}
+	return out, err
+}
+
+// isUnresolved reports whether something is not written, or may not be.
+func isUnresolved(out *reconciler.Result) bool {
+	return out.ToRepair > 0 || !view.NewRecoverReport(out).IsAllWritten() || out.UnknownLack() != ""
 }

@@ -42,7 +42,8 @@ const (
 //   - A leading replica ends the fence by clearing the holder of the Leases. A replica that does not lead takes the
 //     fence for ended when one of its Leases has another holder or none. A leading replica takes the Lease again.
 //   - Any other replica ends its part by not renewing any more: another replica takes over, or 10 s later whoever
-//     waits.
+//     waits. So does recover, which leads, too, if it has read a renewal by another process within 10 s. It knows only
+//     its own work, and two processes that lead take the Lease from each other: whose write is the last is chance.
 //
 // Pools are written only within 700 ms after a renewal by this very process, which leads. Fence is safe for use by
 // several goroutines.
@@ -94,6 +95,35 @@ func (f *Fence) Raise(leases map[string][]string) {
 
 // Lower ends the fence. Then this process yields the Leases for as long as it held them, at most 30 s.
 func (f *Fence) Lower(ctx context.Context) {
+	f.lower(ctx, func(ctx context.Context, l *coordinationv1.Lease) { f.c.clearLease(ctx, l, FenceHolder) })
+}
+
+// LowerUnlessShared ends the fence like Lower, unless another process keeps it, too. Then it ends like Leave.
+func (f *Fence) LowerUnlessShared(ctx context.Context) {
+	if f.Leave(); f.isShared() {
+		return
+	}
+	f.lower(ctx, func(ctx context.Context, l *coordinationv1.Lease) {
+		if _, err := f.c.clearLeaseAt(ctx, l); err != nil { // also because another process has just begun to renew it
+			f.c.Log.Debug("Could not clear a Lease of the fence; it expires", "lease", l.Namespace+"/"+l.Name, "error", err)
+		}
+	})
+}
+
+// isShared reports whether another process has renewed a Lease so recently that it would be the fence's by that alone.
+func (f *Fence) isShared() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, l := range f.leases {
+		if time.Since(l.lastByOther) < fenceLeaseDuration {
+			return true
+		}
+	}
+	return false
+}
+
+// lower ends the fence. A leading replica clears the Leases.
+func (f *Fence) lower(ctx context.Context, clearHolder func(context.Context, *coordinationv1.Lease)) {
 	f.Leave()
 	f.mu.Lock()
 	leases, leading, off := f.leases, f.isLeader, time.Duration(0)
@@ -108,7 +138,7 @@ func (f *Fence) Lower(ctx context.Context) {
 	for at, l := range leases {
 		f.c.yieldFor(at.String(), off, "")
 		if leading && l.last != nil && holderOf(l.last) == FenceHolder {
-			wg.Go(func() { f.c.clearLease(ctx, l.last, FenceHolder) })
+			wg.Go(func() { clearHolder(ctx, l.last) })
 		}
 	}
 	wg.Wait()

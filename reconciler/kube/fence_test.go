@@ -203,6 +203,63 @@ func TestFence_LeaderTakesLeaseAgain(t *testing.T) {
 	})
 }
 
+// A person runs recover beside serve, whose fence still waits for a node. recover raises the same fence, finds nothing
+// more to write, and ends. An ADD that waits for the Lease, and retries every half second, must not get it.
+func TestFence_SharedWithRecover(t *testing.T) {
+	onLeases(t, func(t *testing.T, a *leaseAPI) {
+		serve, command := a.cluster(t, "serve").Fence(), a.cluster(t, "recover").Fence()
+		serve.Lead()
+		raise(t, serve, theShared)
+		time.Sleep(10 * time.Second)
+		command.Lead()
+		raise(t, command, theShared)
+		time.Sleep(15 * time.Second)
+		since := serve.Since()
+		command.LowerUnlessShared(t.Context())
+		for range 10 {
+			equal(t, "the holder", a.holder(shared), kube.FenceHolder)
+			time.Sleep(100 * time.Millisecond)
+		}
+		equal(t, "the fence of serve stands on", serve.Since().Equal(since), true)
+		serve.Lower(t.Context())
+		equal(t, "the holder when serve has ended it", a.holder(shared), "")
+	})
+}
+
+// Where no other process keeps the fence of recover, ADDs need not wait until it expires.
+func TestFence_LowerUnlessShared(t *testing.T) {
+	for name, c := range map[string]struct {
+		before func(t *testing.T, a *leaseAPI)
+		want   string
+	}{
+		"nobody else has had it": {func(*testing.T, *leaseAPI) {}, ""},
+		"serve has died, and its fence has been kept since": {func(t *testing.T, a *leaseAPI) {
+			died := a.cluster(t, "serve").Fence()
+			raise(t, died, theShared)
+			died.Leave()
+		}, ""},
+		"a replica raises it at this moment": {func(_ *testing.T, a *leaseAPI) {
+			time.AfterFunc(20*time.Second-time.Millisecond, func() { a.has(shared, kube.FenceHolder, 0) })
+		}, kube.FenceHolder},
+		"the answers to its last renewals are lost": {func(_ *testing.T, a *leaseAPI) { // whose they are is unknown
+			time.AfterFunc(19500*time.Millisecond, func() { a.set(func() { a.lost = func() bool { return true } }) })
+		}, kube.FenceHolder},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onLeases(t, func(t *testing.T, a *leaseAPI) {
+				c.before(t, a)
+				command := a.cluster(t, "recover").Fence()
+				command.Lead()
+				began := time.Now()
+				raise(t, command, theShared)
+				time.Sleep(time.Until(began.Add(20 * time.Second)))
+				command.LowerUnlessShared(t.Context())
+				equal(t, "the holder", a.holder(shared), c.want)
+			})
+		})
+	}
+}
+
 func TestFence_Hold(t *testing.T) {
 	onLeases(t, func(t *testing.T, a *leaseAPI) {
 		c := a.cluster(t, "us")

@@ -32,6 +32,7 @@ type fencedLease struct {
 	// Under mu:
 	lastHeld    time.Time // when the Lease was last known to be the fence's; zero while it is not
 	isForbidden bool
+	lastByOther time.Time // when this process last read that another one, or a request without an answer, had renewed it
 }
 
 // isHeld reports whether the Lease is the fence's.
@@ -89,7 +90,11 @@ func (l *fencedLease) renewOrTake(ctx context.Context) error {
 	}
 	before := l.last
 	l.last = now
+	_, isAlive := l.c.fenceOf(now)
 	l.mu.Lock()
+	if isAlive && (before == nil || before.ResourceVersion != now.ResourceVersion) {
+		l.lastByOther = time.Now()
+	}
 	follows := l.isHeld() && !l.isLeader
 	if follows && now.ResourceVersion != "" && holderOf(now) != FenceHolder {
 		l.lastHeld, l.standingSince, l.isEndedByPeer = time.Time{}, time.Time{}, true

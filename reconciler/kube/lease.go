@@ -347,9 +347,7 @@ func (c *Cluster) writeLease(ctx context.Context, l *coordinationv1.Lease) (*coo
 // again after a conflict, maybe with an own renewal.
 func (c *Cluster) clearLease(ctx context.Context, l *coordinationv1.Lease, holder string) (resourceVersion string) {
 	for range 3 {
-		next := l.DeepCopy()
-		next.Spec.HolderIdentity, next.Spec.RenewTime = ptr.To(""), ptr.To(metav1.NowMicro())
-		next, err := c.writeLease(ctx, next)
+		next, err := c.clearLeaseAt(ctx, l)
 		if err == nil {
 			return next.ResourceVersion
 		}
@@ -363,6 +361,13 @@ func (c *Cluster) clearLease(ctx context.Context, l *coordinationv1.Lease, holde
 		}
 	}
 	return ""
+}
+
+// clearLeaseAt clears the holder of a Lease that is still as it was last read or written.
+func (c *Cluster) clearLeaseAt(ctx context.Context, l *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+	next := l.DeepCopy()
+	next.Spec.HolderIdentity, next.Spec.RenewTime = ptr.To(""), ptr.To(metav1.NowMicro())
+	return c.writeLease(ctx, next)
 }
 
 // isExpired reports whether another process has not renewed a Lease for so long that it must have ended. The duration

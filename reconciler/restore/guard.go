@@ -57,7 +57,11 @@ type guardFence struct {
 	isComplete  bool   // it has held all Leases
 	remaining   string // work that remained after the last full pass under the fence
 	isRecovered bool   // no work remained
+	isOthers    bool   // it was joined, and that pass knew of no restore: the fence is not this replica's to end
 }
+
+// joined is the evidence of a fence that another process has raised, maybe recover without a restore.
+const joined = "another replica has raised the fence"
 
 // NewGuard returns a Guard. Its methods may be called before Run.
 func NewGuard(c GuardConfig) *Guard {
@@ -100,12 +104,12 @@ func (g *Guard) ReportRestore(id, why string) {
 }
 
 // Join records that another replica has raised the fence, and that this one leads and must work under it. A fence that
-// is raised here already serves.
+// is raised here already serves. Where this one knows of no restore it leaves the fence when it has no work.
 func (g *Guard) Join() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.current == nil && g.evidence == "" {
-		g.evidence, g.isEvidenceNamed = "another replica has raised the fence", true
+		g.evidence, g.isEvidenceNamed = joined, true
 	}
 	g.wake()
 }
@@ -147,7 +151,8 @@ func (g *Guard) PassEnded(p Pass) {
 	defer g.mu.Unlock()
 	g.passLeases = p.Leases
 	if since := p.Observation.FencedSince; g.current != nil && !since.IsZero() && since.Equal(g.Fence.State().Since) {
-		g.current.remaining = remainingWork(p, since)
+		g.current.isOthers = g.current.why == joined && p.Restore == nil
+		g.current.remaining = remainingWork(p, since, g.current.isOthers)
 		g.current.isRecovered = g.current.remaining == ""
 	}
 	g.wake()
@@ -155,13 +160,14 @@ func (g *Guard) PassEnded(p Pass) {
 
 // remainingWork describes the work that remains after a full pass under a fence, "" for none. fence is since when the
 // fence holds all Leases. A report must have been renewed after the last ADD or DEL before that must have ended.
-func remainingWork(p Pass, fence time.Time) string {
+// Another's fence needs no restore.
+func remainingWork(p Pass, fence time.Time, isOthers bool) string {
 	switch {
 	case p.Observation.Restored != "":
 		return "the pass itself has detected the restore, another pass must follow"
 	case p.WithoutAgents, p.Observation.Paused && p.Observation.PauseUnknown == "":
 		return "" // no report will come, or no write is allowed
-	case p.Restore == nil:
+	case p.Restore == nil && !isOthers:
 		return "the pass has not observed the restore"
 	case !p.Restore.Complete():
 		return "nodes that have not reported since the restore: " + strings.Join(p.Restore.Awaiting, ", ")

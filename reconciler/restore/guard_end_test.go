@@ -4,6 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/restore/restoretest"
 )
@@ -75,6 +78,36 @@ func TestGuard_JoinsTheFenceOfAPeer(t *testing.T) {
 		g.ReportRestore("first", "etcd was restored")
 		w.Wait(time.Second)
 		w.IsFenced(t, true)
+	})
+}
+
+// A person runs recover beside serve, which knows of no restore, and whose hold meets that fence. serve works under it,
+// and leaves it to recover then: ADDs do not wait for 90 s, no event says FenceTimedOut, and no Lease of recover's is
+// cleared. Of a fence that serve has raised itself the pass must have observed the restore: TestGuard_RemainingWork.
+func TestGuard_JoinsAFenceWithoutARestore(t *testing.T) {
+	w := restoretest.NewCluster()
+	w.Guarded(t, func(t *testing.T, g *restore.Guard) {
+		g.Lead()
+		g.Join()
+		w.Wait(time.Second)
+		pass := func(toRepair int) {
+			o := facts.Observation{FencedSince: w.StandsSince, Reports: facts.Complete(
+				[]*podstate.Report{restoretest.Report("worker-1", time.Now())}, "")}
+			g.PassEnded(restore.Pass{ToRepair: toRepair, Judgement: &judge.Judgement{Observation: &o,
+				Nodes: map[string]facts.NodeState{"worker-1": facts.NodeFresh}}})
+			w.Wait(time.Second)
+		}
+		pass(0)
+		w.IsFenced(t, true) // for the agents
+		w.Wait(10 * time.Second)
+		pass(1)
+		w.IsFenced(t, true)
+		haveOutcomes(t, w)
+		pass(0)
+		haveOutcomes(t, w, restore.Settled)
+		restoretest.Equal(t, "calls of Leave and Lower", []int{w.Leaves, w.Lowers}, []int{1, 0})
+		w.Wait(restore.LongestFence)
+		haveOutcomes(t, w, restore.Settled)
 	})
 }
 

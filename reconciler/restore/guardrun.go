@@ -228,7 +228,11 @@ func (g *Guard) lowerIfDue(ctx context.Context, state FenceState) {
 	default:
 		return
 	}
-	g.Fence.Lower(ctx)
+	if e.Outcome == Settled && was.isOthers {
+		g.Fence.Leave()
+	} else {
+		g.Fence.Lower(ctx)
+	}
 	g.mu.Lock()
 	g.current = nil
 	g.mu.Unlock()
