@@ -62,11 +62,11 @@ func (r *Reconciler) checkBehindFence(ctx context.Context) (*Result, error) {
 }
 
 // Recover writes into pools and reservations what runs, and waits for findings until they are due, and a minute for
-// what it cannot read. With DryRun it observes once, and the result lists what it would write. The error says that the
-// cluster could not be read.
+// what it cannot read. Behind a fence it waits for nodes, too, as a Guard does. With DryRun it observes once, and the
+// result lists what it would write. The error says that the cluster could not be read.
 func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 	var (
-		late    []string // the nodes that have not reported since the fence stands
+		late    []string // the nodes that have not reported since the fence stands, or since a restore
 		unknown string
 		since   time.Time // it is unknown; zero for known
 	)
@@ -88,7 +88,13 @@ func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 		next, atMost, late = done.next, recheckEvery, nil
 		if fenced := out.Observation.FencedSince; !fenced.IsZero() {
 			atMost = recoverEvery
-			if late = out.NotRenewedSince(fenced); len(late) > 0 {
+			late = out.NotRenewedSince(fenced)
+			if !out.Restore.Complete() {
+				late = append(late, out.Restore.Awaiting...)
+				slices.Sort(late)
+				late = slices.Compact(late)
+			}
+			if len(late) > 0 {
 				next = plan.EarliestNonZero(next, out.Observation.Now.Add(recoverEvery))
 			}
 		}

@@ -3,10 +3,13 @@ package reconciler_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
 
 // denied is a simulator whose first lists are denied, as those of an API server that has just started.
@@ -52,4 +55,52 @@ func TestRecover_IsDenied(t *testing.T) {
 			})
 		})
 	}
+}
+
+// versioned is a simulator whose agents' Leases have versions that grow with their renewals.
+type versioned struct{ *simulator }
+
+func (v versioned) List(ctx context.Context) (*facts.Observation, error) {
+	return withVersions(v.simulator.List(ctx))
+}
+
+func (v versioned) Relist(ctx context.Context, before *facts.Observation) (*facts.Observation, error) {
+	return withVersions(v.simulator.Relist(ctx, before))
+}
+
+func withVersions(o *facts.Observation, err error) (*facts.Observation, error) {
+	if err == nil {
+		for _, r := range o.Reports.Or(nil) {
+			r.LeaseVersion = fmt.Sprint(time.Now().Unix())
+		}
+	}
+	return o, err
+}
+
+// A replica of serve has stored a restore. It has lost the Node object of worker-9, which has not reported since, so
+// that its addresses are unknown. The fence ends with recover, and so must stand until worker-9 has reported.
+func TestRecover_WaitsForNodesThatARestoreAwaits(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.lacksAnEntry()
+		s.nodes = map[string]*podstate.Node{"worker-1": {Name: "worker-1", Ready: true, BootID: "boot of worker-1"}}
+		r := s.reconciler(t)
+		r.Source, r.RestoreStore, r.Options.Repair = versioned{s}, s, true
+		began := time.Now()
+		s.kept = fmt.Sprintf(`{"id":"abc","restored":%q,"why":"etcd ran backwards","asked":true,`+
+			`"awaited":{"worker-9":true}}`, began.Add(-5*time.Second).UTC().Format(time.RFC3339))
+		r.Fence = fence(func() time.Time {
+			if time.Since(began) > restore.LongestFence {
+				return time.Time{}
+			}
+			return began
+		})
+		out, err := r.Recover(t.Context())
+		check(t, err)
+		if took := time.Since(began); took < restore.LongestFence || took > restore.LongestFence+10*time.Second {
+			t.Errorf("it ends after %s", took)
+		}
+		if isWritten := s.entries(bluePool)["1"] != nil; !isWritten || fmt.Sprint(out.Restore.Awaiting) != "[worker-9]" {
+			t.Errorf("what worker-1 runs is written: %t, awaited %v", isWritten, out.Restore.Awaiting)
+		}
+	})
 }

@@ -141,5 +141,6 @@ func (o *options) underFence(
 
 // isUnresolved reports whether something is not written, or may not be.
 func isUnresolved(out *reconciler.Result) bool {
-	return out.ToRepair > 0 || !view.NewRecoverReport(out).IsAllWritten() || out.UnknownLack() != ""
+	return out.ToRepair > 0 || !view.NewRecoverReport(out).IsAllWritten() || out.UnknownLack() != "" ||
+		!out.Restore.Complete()
 }
