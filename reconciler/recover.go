@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
@@ -46,12 +47,13 @@ func (out *Result) RestorePass(leases map[string][]string) restore.Pass {
 		Unknown: out.UnknownLack()}
 }
 
-// checkBehindFence is Check, which is repeated behind a fence while it fails, for unknownFor at most: the fence ends
-// with Recover.
-func (r *Reconciler) checkBehindFence(ctx context.Context) (*Result, error) {
+// CheckToRecover is Check, which is repeated for unknownFor at most while it is denied. Behind a fence, which ends with
+// Recover, it is repeated while it fails.
+func (r *Reconciler) CheckToRecover(ctx context.Context) (*Result, error) {
 	for began := r.Clock.Now(); ; {
 		out, err := r.Check(ctx)
-		if err == nil || r.Fence == nil || r.Clock.Since(began) >= unknownFor {
+		isFinal := r.Fence == nil && !errors.Is(err, apply.ErrForbidden)
+		if err == nil || isFinal || r.Clock.Since(began) >= unknownFor {
 			return out, err
 		}
 		r.progress("Reading again: %v", err)
@@ -71,7 +73,7 @@ func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 		since   time.Time // it is unknown; zero for known
 	)
 	return r.passes(ctx, func() (out *Result, next time.Time, atMost time.Duration, err error) {
-		out, err = r.checkBehindFence(ctx)
+		out, err = r.CheckToRecover(ctx)
 		if err == nil && (out.WithoutAgents || out.Observation.Static && len(out.Observation.Reports.Or(nil)) == 0) {
 			err = errNoReports
 		}

@@ -2,45 +2,49 @@ package reconciler_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
 
-// denied is a simulator whose first lists are denied, as those of an API server that has just started.
+// denied is a simulator whose first lists fail, as those of an API server that has just started.
 type denied struct {
 	*simulator
 	lists int
+	why   error
 }
 
 func (d *denied) List(ctx context.Context) (*facts.Observation, error) {
 	if d.lists--; d.lists >= 0 {
-		return nil, errors.New("cannot list pods: forbidden")
+		return nil, d.why
 	}
 	return d.simulator.List(ctx)
 }
 
-// The fence ends with recover: behind it, lists that are denied for a moment are read again.
+// The fence ends with recover: lists that are denied for a moment are read again, before the fence, too.
 func TestRecover_IsDenied(t *testing.T) {
 	for name, c := range map[string]struct {
-		denied   int
+		lists    int
+		why      error
 		isFenced bool
 		want     bool
 	}{
-		"once, behind a fence":     {1, true, true},
-		"for ever, behind a fence": {1000, true, false},
-		"once, without a fence":    {1, false, false},
+		"once, behind a fence":              {1, errServer, true, true},
+		"for ever, behind a fence":          {1000, errServer, true, false},
+		"once, without a fence":             {1, errServer, false, false},
+		"denied once, before the fence":     {1, apply.ErrForbidden, false, true},
+		"denied for ever, before the fence": {1000, apply.ErrForbidden, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *simulator) {
 				s.lacksAnEntry()
 				r := s.reconciler(t)
-				r.Source, r.Options.Repair = &denied{s, c.denied}, true
+				r.Source, r.Options.Repair = &denied{s, c.lists, c.why}, true
 				if c.isFenced {
 					r.Fence = fencedSince(time.Now().Add(-time.Minute))
 				}

@@ -107,7 +107,7 @@ func (o *options) underFence(
 	if !o.writes || o.WithoutLease {
 		return r.Recover(ctx)
 	}
-	j, err := r.Check(ctx)
+	j, err := r.CheckToRecover(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ func (c *Cluster) explainError(what string, err error, grant string) error {
 		return fmt.Errorf("cannot %s: %s does not answer as an API server (%s); "+
 			"check --server, --context, --kubeconfig and the proxy, and log in", what, c.host, err.Error())
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("cannot %s: forbidden; %s (%s: %s)", what, grant, c.host, cause)
+		return denial(fmt.Sprintf("cannot %s: forbidden; %s (%s: %s)", what, grant, c.host, cause))
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("cannot %s: the API server at %s does not accept the credentials; "+
 			"log in again, or use another --kubeconfig or --context", what, c.host)
@@ -43,6 +43,14 @@ func (c *Cluster) explainError(what string, err error, grant string) error {
 	}
 	return fmt.Errorf("%s at %s: %w", what, c.host, err)
 }
+
+// denial is the text of an error that is an apply.ErrForbidden.
+type denial string
+
+func (d denial) Error() string { return string(d) }
+
+// Is is for errors.Is.
+func (d denial) Is(target error) bool { return target == apply.ErrForbidden } //nolint:errorlint // not wrapped
 
 // forbiddenList is the error of a LIST that RBAC forbids. Its text is the same for each account.
 type forbiddenList struct {

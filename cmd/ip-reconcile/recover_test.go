@@ -1,0 +1,59 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
+)
+
+// restored is an API server after a restore of etcd: a pod runs, and the pool lacks its address.
+func restored(t *testing.T) (server *fakeapi.Client, kubeconfig string) {
+	t.Helper()
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	server = &fakeapi.Client{Server: fakeapi.NewServer()}
+	server.NotServed = map[string]bool{"kubevirt.io": true}
+	for _, o := range []struct{ resource, namespace, name, text string }{
+		{fakeapi.Namespaces, "", "kube-system", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"kube-system",
+			"uid":"uid-1"}}`},
+		{fakeapi.Nodes, "", "worker-1", `{"apiVersion":"v1","kind":"Node","metadata":{"name":"worker-1","uid":"n-1",
+			"labels":{"kubernetes.io/os":"linux"}},"status":{"nodeInfo":{"bootID":"boot-1"},
+			"conditions":[{"type":"Ready","status":"True"}]}}`},
+		{fakeapi.Pods, "default", "web", `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"default","name":"web",
+			"uid":"p-1","annotations":{"k8s.v1.cni.cncf.io/networks":"wb"}},"spec":{"nodeName":"worker-1"},
+			"status":{"phase":"Running"}}`},
+		{fakeapi.Pools, "kube-system", "10.0.0.0-24", `{"apiVersion":"whereabouts.cni.cncf.io/v1alpha1","kind":"IPPool",
+			"metadata":{"namespace":"kube-system","name":"10.0.0.0-24"},"spec":{"range":"10.0.0.0/24","allocations":{}}}`},
+		{fakeapi.NADs, "default", "wb", `{"apiVersion":"k8s.cni.cncf.io/v1","kind":"NetworkAttachmentDefinition",
+			"metadata":{"namespace":"default","name":"wb"},"spec":{"config":"{\"cniVersion\":\"0.3.1\",\"type\":\"macvlan\",` +
+			`\"ipam\":{\"type\":\"whereabouts\",\"range\":\"10.0.0.0/24\"}}"}}`},
+	} {
+		server.Put(fakeapi.At(o.resource, o.namespace, o.name), fakeapi.Decode([]byte(o.text)), server.Now(), "somebody")
+	}
+	api := httptest.NewServer(server)
+	t.Cleanup(api.Close)
+	return server, kubeconfigOf(t, api.URL)
+}
+
+// An API server that has just started, as after a restore, denies for a moment what RBAC grants. That must not end
+// recover before its fence is raised: without the fence ADDs assign addresses in use.
+func TestRecover_DeniedBeforeTheFence(t *testing.T) {
+	server, config := restored(t)
+	denials := 0
+	server.Instead = func(q *fakeapi.Request) *fakeapi.Answer {
+		if q.Resource != fakeapi.Pods || denials > 0 {
+			return nil
+		}
+		denials++
+		a := fakeapi.Failure(http.StatusForbidden, metav1.StatusReasonForbidden, "RBAC: clusterrole not found")
+		return &a
+	}
+	code, out, errs := run(t, "recover", "--yes", "--kubeconfig", config, "--reconciler-namespace", "kube-system")
+	if !strings.Contains(errs, "no node agent has reported") || denials != 1 { // what it says when it has read all
+		t.Errorf("exit code %d after %d denials:\n%s%s", code, denials, out, errs)
+	}
+}
