@@ -27,7 +27,8 @@ the node agents report them, and correct those that name an ended sandbox. recov
 releases nothing. After an etcd restore 'serve' does the same by itself; recover is for
 a cluster without 'serve'.
 
-recover prints what it will write, and asks. --yes is the answer in advance. Without --yes
+recover prints what it will write, and asks, also if that is nothing yet: after a restore the
+agents report only then what the pools lack. --yes is the answer in advance. Without --yes
 and without a terminal to ask on, recover does nothing: exit code 2. --dry-run prints what
 it would write.
 
@@ -84,7 +85,8 @@ func (o *options) recover(ctx context.Context) error {
 	})
 }
 
-// askToRecover asks whether to write what recover would write now, but not about nothing.
+// askToRecover asks whether to write what recover would write now. Right after a restore that is nothing yet: the
+// reports are those of the backup, and the agents report the rest while ADDs wait.
 func (o *options) askToRecover(ctx context.Context, r *reconciler.Reconciler) error {
 	if !o.writes || !o.asks() {
 		return nil
@@ -92,11 +94,18 @@ func (o *options) askToRecover(ctx context.Context, r *reconciler.Reconciler) er
 	dry := *r
 	dry.Options.DryRun = true
 	out, err := dry.Recover(ctx)
-	if err != nil || out.ToRepair == 0 {
+	if err != nil {
 		return err
 	}
+	does := "repair " + screen.Count(out.ToRepair, "finding")
+	switch {
+	case out.ToRepair == 0 && o.WithoutLease:
+		does = "write what the nodes report, nothing so far"
+	case out.ToRepair == 0:
+		does = "hold all ADDs and DELs, and write what the nodes report meanwhile, nothing so far"
+	}
 	d := view.NewRecoverReport(out)
-	return o.confirm(ctx, "repair "+screen.Count(out.ToRepair, "finding"), "Nothing was written.",
+	return o.confirm(ctx, does, "Nothing was written.",
 		answer{document: d, screen: func(s *screen.Screen) { s.BeforeRecovery(d) }})
 }
 

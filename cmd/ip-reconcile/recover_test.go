@@ -1,14 +1,18 @@
 package main
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
 // restored is an API server after a restore of etcd: a pod runs, and the pool lacks its address.
@@ -55,5 +59,40 @@ func TestRecover_DeniedBeforeTheFence(t *testing.T) {
 	code, out, errs := run(t, "recover", "--yes", "--kubeconfig", config, "--reconciler-namespace", "kube-system")
 	if !strings.Contains(errs, "no node agent has reported") || denials != 1 { // what it says when it has read all
 		t.Errorf("exit code %d after %d denials:\n%s%s", code, denials, out, errs)
+	}
+}
+
+// reportOf puts worker-1's report, and a Lease that confirms it.
+func reportOf(t *testing.T, server *fakeapi.Client, renewed time.Time, sandboxes ...v1alpha1.Sandbox) {
+	t.Helper()
+	r := &v1alpha1.SandboxReport{Sandboxes: sandboxes}
+	r.APIVersion, r.Kind, r.Name, r.BootID = "ip-reconcile.dev/v1alpha1", "SandboxReport", "worker-1", "boot-1"
+	r.ObservedAt = metav1.NewTime(renewed.UTC().Truncate(time.Second))
+	content, err := json.Marshal(r)
+	check(t, err)
+	server.Put(fakeapi.At(fakeapi.Reports, "", r.Name), fakeapi.Decode(content), server.Now(), "agent")
+	server.Put(fakeapi.At(fakeapi.Leases, "ip-reconcile-node-lease", r.Name), fakeapi.Decode([]byte(
+		`{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"worker-1",`+
+			`"namespace":"ip-reconcile-node-lease","annotations":{"ip-reconcile.dev/report-hash":"`+podstate.Hash(r)+`"}},`+
+			`"spec":{"holderIdentity":"worker-1","leaseDurationSeconds":60,"renewTime":"`+
+			renewed.UTC().Format("2006-01-02T15:04:05.000000Z")+`"}}`)), server.Now(), "agent")
+}
+
+// Right after a restore the reports are those of the backup, so that nothing is to be written yet. A person must be
+// asked all the same before the Leases are taken and what the agents report meanwhile is written. This one says no.
+func TestRecover_AsksBeforeItKnowsWhatToWrite(t *testing.T) {
+	server, config := restored(t)
+	reportOf(t, server, time.Now().Add(-time.Hour))
+	server.Instead = func(q *fakeapi.Request) *fakeapi.Answer {
+		if q.Method != http.MethodGet {
+			t.Errorf("%s %s %s", q.Method, q.Resource, q.Name)
+		}
+		return nil
+	}
+	std, shown := terminalWith(t, "n\n")
+	code := execute([]string{"recover", "--kubeconfig", config, "--reconciler-namespace", "kube-system"}, std)
+	want := "Hold all ADDs and DELs, and write what the nodes report meanwhile, nothing so far? [y/N] Nothing was written."
+	if code != exitUnresolved || !strings.Contains(shown(), want) {
+		t.Errorf("exit code %d:\n%s", code, shown())
 	}
 }

@@ -157,7 +157,7 @@ func TestWrites_NeedConsentWithoutATerminal(t *testing.T) {
 	}
 }
 
-// recover asks about what it would write, and not about nothing.
+// recover asks about what it would write, and about the Leases if that is nothing so far.
 func TestRecover_AsksOnATerminal(t *testing.T) {
 	for answer, want := range asking {
 		std, shown := terminalWith(t, answer)
@@ -168,12 +168,18 @@ func TestRecover_AsksOnATerminal(t *testing.T) {
 			t.Errorf("%q: %v:\n%s", answer, err, shown())
 		}
 	}
-	std, shown := terminalWith(t, "y")
-	dir := copySample(t)
-	pauseEverything(t, dir)
-	o, r := asker(t, dir, std)
-	if err := o.askToRecover(t.Context(), r); err != nil || shown() != "" {
-		t.Errorf("%v: it asks about nothing:\n%s", err, shown())
+	for withoutLease, question := range map[bool]string{
+		false: "Hold all ADDs and DELs, and write what the nodes report meanwhile, nothing so far? [y/N] ",
+		true:  "Write what the nodes report, nothing so far? [y/N] ",
+	} {
+		std, shown := terminalWith(t, "y")
+		dir := copySample(t)
+		pauseEverything(t, dir)
+		o, r := asker(t, dir, std)
+		o.WithoutLease = withoutLease
+		if err := o.askToRecover(t.Context(), r); err != nil || !strings.Contains(shown(), "\n"+question) {
+			t.Errorf("%v:\n%s", err, shown())
+		}
 	}
 }
 
