@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -116,20 +117,22 @@ func TestTerminal_Cut(t *testing.T) {
 
 // A cluster that does not answer.
 func TestTerminal_Progress(t *testing.T) {
-	t.Parallel() // it waits
-	answers := time.Now().Add(4 * time.Second)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		time.Sleep(time.Until(answers))
-		w.WriteHeader(http.StatusUnauthorized) // which ends the command
-	}))
-	defer server.Close()
-	args := []string{"check", "--kubeconfig", kubeconfigOf(t, server.URL), "--request-timeout", "10s"}
+	t.Parallel()                     // it waits
+	slow := func() (args []string) { // it answers nothing in the first four seconds after the first request
+		answers := sync.OnceValue(func() time.Time { return time.Now().Add(4 * time.Second) })
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			time.Sleep(time.Until(answers()))
+			w.WriteHeader(http.StatusUnauthorized) // which ends the command
+		}))
+		t.Cleanup(server.Close)
+		return []string{"check", "--kubeconfig", kubeconfigOf(t, server.URL), "--request-timeout", "10s"}
+	}
 	const says = "a request without an answer ends after 10s (2s so far)"
 	var stderr bytes.Buffer
-	cmd := asProgram(t, nil, args...)
+	cmd := asProgram(t, nil, slow()...)
 	cmd.Stderr = &stderr
 	check(t, cmd.Start())
-	shown := onTerminal(t, 120, nil, args...)
+	shown := onTerminal(t, 120, nil, slow()...)
 	if !strings.Contains(shown, says+"\r\x1b[K") || strings.Contains(shown, "so far)\n") {
 		t.Errorf("the terminal shows %q", shown)
 	}
