@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +15,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
@@ -37,8 +40,9 @@ wait until all nodes have renewed their reports, some 20 seconds, and everything
 What cannot be written by then is tried again a minute later. Each write tests what it
 replaces.
 
-Exit code 0: everything is written; 1: something is not, and the output says why;
-2: the cluster could not be read, or no agent reports.
+Exit code 0: everything is written; 1: something is not, or may not be, since a node has
+not reported or a source cannot be read, and the output says why; 2: the cluster could not
+be read, or no agent reports.
 ` + snapshotHelp,
 		Example: `  ip-reconcile recover --dry-run
   ip-reconcile recover
@@ -148,8 +152,9 @@ func (o *options) underFence(
 	return out, err
 }
 
-// isUnresolved reports whether something is not written, or may not be.
+// isUnresolved reports whether something is not written, or may not be: what a node runs that should report, is not
+// proven dead and is silent is unknown.
 func isUnresolved(out *reconciler.Result) bool {
 	return out.ToRepair > 0 || !view.NewRecoverReport(out).IsAllWritten() || out.UnknownLack() != "" ||
-		!out.Restore.Complete()
+		!out.Restore.Complete() || slices.Contains(slices.Collect(maps.Values(out.Nodes)), facts.NodeNoFreshReport)
 }

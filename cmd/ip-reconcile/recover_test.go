@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -96,3 +97,47 @@ func TestRecover_AsksBeforeItKnowsWhatToWrite(t *testing.T) {
 		t.Errorf("exit code %d:\n%s", code, shown())
 	}
 }
+
+// What a silent node runs is unknown, so that recover cannot say that everything is written.
+func TestRecover_SilentNode(t *testing.T) {
+	dir := t.TempDir()
+	dead := strings.NewReplacer(`status: "True"`, `status: "Unknown"`, "spec: {}", "spec: {taints: [{key: "+
+		"node.kubernetes.io/out-of-service, value: nodeshutdown, effect: NoExecute}]}").Replace(silent)
+	for name, c := range map[string]struct {
+		text, now string
+		want      int
+	}{
+		"silent":      {silent, "2026-11-20T10:00:00Z", exitUnresolved},
+		"proven dead": {dead, "2026-11-20T10:00:00Z", exitClean},
+	} {
+		write(t, filepath.Join(dir, "all.yaml"), c.text)
+		code, out, errs := run(t, "recover", "--dry-run", "--snapshot", dir, "--now", c.now)
+		if code != c.want {
+			t.Errorf("%s: exit code %d:\n%s%s", name, code, out, errs)
+		}
+	}
+}
+
+// silent is a cluster whose only agent is silent for forty minutes, as after a restore of etcd. Its last report is
+// that of the backup, and does not have the pods that started since.
+const silent = `apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Node, metadata: {name: worker-1, labels: {kubernetes.io/os: linux}},
+   spec: {}, status: {nodeInfo: {bootID: boot-1},
+   conditions: [{type: Ready, status: "True", lastTransitionTime: "2026-11-20T07:00:00Z"}]}}
+- {apiVersion: v1, kind: Pod, metadata: {name: other, namespace: default, uid: u-1},
+   spec: {nodeName: worker-1}, status: {phase: Running}}
+- {apiVersion: whereabouts.cni.cncf.io/v1alpha1, kind: IPPool, metadata: {name: 10.0.0.0-24, namespace: kube-system},
+   spec: {range: 10.0.0.0/24, allocations: {"5": {id: box-5, podref: default/other, ifname: net1}}}}
+- {apiVersion: whereabouts.cni.cncf.io/v1alpha1, kind: OverlappingRangeIPReservation,
+   metadata: {name: 10.0.0.5, namespace: kube-system,
+   creationTimestamp: "2026-11-20T05:00:00Z", uid: r-1}, spec: {podref: default/other, ifname: net1}}
+- {apiVersion: k8s.cni.cncf.io/v1, kind: NetworkAttachmentDefinition, metadata: {name: storage, namespace: default},
+   spec: {config: '{"cniVersion":"0.3.1","type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.0.0/24"}}'}}
+- {apiVersion: ip-reconcile.dev/v1alpha1, kind: SandboxReport, metadata: {name: worker-1}, bootID: boot-1,
+   runtime: {name: containerd, version: 2.4.2}, observedAt: "2026-11-20T09:20:55Z"}
+- {apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: worker-1, namespace: ip-reconcile-node-lease,
+   annotations: {ip-reconcile.dev/report-hash: 2e096ef7978798dc32986e5e44a19d9f774d6088895db5ea9b32cf2b71e51c84}},
+   spec: {holderIdentity: worker-1, leaseDurationSeconds: 60, renewTime: "2026-11-20T09:21:00.000000Z"}}
+`
