@@ -111,8 +111,13 @@ func (e *repairRules) findAgain(f *facts.Facts, todo []*apply.Repair) (stand []*
 	return stand
 }
 
-// FollowUps is the repair that creates the reservation of an allocation that was written, if it needs one.
+// FollowUps is the repair that creates the reservation of an allocation that was written, if it needs one. An earlier
+// write may be found when nothing may be written any more.
 func (e *repairRules) FollowUps(f *facts.Facts, c *apply.Repair) []*apply.Repair {
+	p := f.PoolNamed(c.Finding.Repair.Pool.Ref())
+	if o := f.Base(); o.Restored != "" || o.Paused || p == nil || p.Paused {
+		return nil
+	}
 	return c.FollowUp(f)
 }
 

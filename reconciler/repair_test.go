@@ -309,6 +309,19 @@ func TestRepair(t *testing.T) {
 			s.expectRecorded(t, "box-web default/web", "default/web")
 			same(t, "writes", s.made("patch", "create"), []string{"patch " + bluePool, "create 10.0.0.1"})
 		}},
+		{says: "without its reservation, if the pool is paused meanwhile", set: func(s *simulator) {
+			s.unrecorded(false)
+			s.losesAnswer("patch")
+			s.before("hold", func() {
+				if len(s.holds) == 1 {
+					s.changePool(bluePool, func(u *unstructured.Unstructured) {
+						u.SetAnnotations(map[string]string{ippool.PausedAnnotation: "true"})
+					})
+				}
+			})
+		}, took: minute, repaired: 1, check: func(t *testing.T, s *simulator) {
+			s.expectRecorded(t, "box-web default/web", "")
+		}},
 		{says: "so is one of which another sandbox carries the address", set: func(s *simulator) {
 			s.misrecorded()
 			s.losesAnswer("patch")
