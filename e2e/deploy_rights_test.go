@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
@@ -180,7 +181,8 @@ func TestDeploy_RecoverJob(t *testing.T) {
 
 	c := job.Spec.Template.Spec.Containers[0]
 	equal(t, "the command", c.Command, []string{"/ip-reconcile"})
-	out := product(t, append(c.Args, "--kubeconfig", kubeconfig, "--reconciler-namespace", metav1.NamespaceSystem)...)
+	account := try(clientcmd.BuildConfigFromFlags("", kubeconfig)).must(t)
+	out := start(t, inPod(t, account, shipped.program(t, "ip-reconcile"), c.Args...)).wait()
 	out.exits(t, 0)
 	missesNone(t, out)
 	equal(t, "what is recorded, with the leaked allocation", slices.Sorted(maps.Keys(s.contents(t))),

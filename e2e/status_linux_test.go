@@ -38,8 +38,8 @@ func inPod(t testing.TB, account *rest.Config, program string, args ...string) *
 	root := t.TempDir()
 	const secrets = "var/run/secrets/kubernetes.io/serviceaccount/"
 	for path, content := range map[string][]byte{
-		"program":              try(os.ReadFile(program)).must(t),
-		"cron-schedule/config": []byte("@every 4s"), // of whereabouts' reconciler, whose runs may overlap
+		filepath.Base(program): try(os.ReadFile(program)).must(t), // clients call themselves by its name
+		"cron-schedule/config": []byte("@every 4s"),               // of whereabouts' reconciler, whose runs may overlap
 		secrets + "token":      []byte(account.BearerToken),
 		secrets + "ca.crt":     account.CAData,
 		secrets + "namespace":  []byte("kube-system"),
@@ -48,7 +48,7 @@ func inPod(t testing.TB, account *rest.Config, program string, args ...string) *
 		check(t, os.WriteFile(filepath.Join(root, path), content, 0o755))
 	}
 	server := try(url.Parse(account.Host)).must(t)
-	cmd := exec.Command("/program", args...)
+	cmd := exec.Command("/"+filepath.Base(program), args...)
 	cmd.Env = []string{"KUBERNETES_SERVICE_HOST=" + server.Hostname(), "KUBERNETES_SERVICE_PORT=" + server.Port()}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root}
 	cmd.Dir = "/"

@@ -149,7 +149,7 @@ func (s *Source) reset() {
 	}
 	for _, k := range s.stores {
 		k.objects, k.newest, k.isListed = map[types.NamespacedName]*item{}, 0, false
-		k.noList, k.noWatch = nil, nil
+		k.noList, k.noWatch, k.isBack = nil, nil, false
 	}
 	s.isSynced = false
 	s.invalidate(errNeverVerified)

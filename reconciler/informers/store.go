@@ -23,6 +23,7 @@ type store struct {
 	isListed bool   // it has the objects of a LIST, and no later LIST was refused
 	noList   error  // the 403, 404 or 405 of the last LIST; nil if that succeeded, or a watch was opened since
 	noWatch  error  // the 403, 404 or 405 of the last watch; nil if a watch was opened since
+	isBack   bool   // it was listed again after a refusal, and no watch was opened since
 	isRead   bool   // the last full pass read objects of the kind
 	isWarned bool   // of its being polled
 }

@@ -77,7 +77,7 @@ func (s *store) handleResult(ctx context.Context, verb string, err error) {
 	defer s.source.mu.Unlock()
 	if err == nil {
 		if verb == "list" && s.noList != nil {
-			s.noList = nil
+			s.noList, s.isBack = nil, true
 			s.source.invalidate(errNeverVerified)
 		}
 		return
@@ -141,9 +141,9 @@ func (s *store) addWatch() {
 	defer s.source.mu.Unlock()
 	s.watches++
 	s.source.opens++
-	if s.isRefused() {
+	if s.isRefused() || s.isBack {
 		s.source.log.Info("Started watching a resource that was forbidden or missing", "resource", s.resource.Resource)
-		s.noList, s.noWatch, s.isWarned = nil, nil, false
+		s.noList, s.noWatch, s.isBack, s.isWarned = nil, nil, false, false
 		s.source.invalidate(errNeverVerified)
 		s.source.updateSync()
 	}

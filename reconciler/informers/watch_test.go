@@ -1,12 +1,17 @@
 package informers
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"path"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
@@ -56,4 +61,19 @@ func TestRun_ListsBeforeItWatches(t *testing.T) {
 			}
 			return b.source.isSynced, nil
 		}))
+}
+
+// The log says once that a kind is watched which was missing, although its list comes first.
+func TestWatch_OfWhatWasMissing(t *testing.T) {
+	b := parallelBench(t)
+	var log bytes.Buffer
+	b.source.log = slog.New(slog.NewTextHandler(&log, nil))
+	k := b.source.store(reportResource)
+	k.handleResult(t.Context(), "list", apierrors.NewNotFound(schema.GroupResource{}, ""))
+	k.handleResult(t.Context(), "list", nil)
+	b.lists(t, reportResource)
+	for range 2 {
+		k.addWatch()
+	}
+	equal(t, "how often it is said", strings.Count(log.String(), "Started watching a resource"), 1)
 }
