@@ -92,7 +92,7 @@ func (s *Simulation) hold(w *call, late time.Duration, isLost bool) {
 		s.postpone(w, late)
 		return
 	}
-	w.reply <- fakeapi.Answer{Err: errCut}
+	w.reply(fakeapi.Answer{Err: errCut})
 	sent := time.Now()
 	s.after(late, func() {
 		if !s.away && !s.restoredSince(sent) { // the API servers are stopped for a restore

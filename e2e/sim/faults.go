@@ -26,7 +26,7 @@ func faults() []fault {
 		}
 	}
 	return []fault{
-		{"cut before", false, func(s *Simulation, w *call) { w.reply <- fakeapi.Answer{Err: errCut} }},
+		{"cut before", false, func(s *Simulation, w *call) { w.reply(fakeapi.Answer{Err: errCut}) }},
 		{"cut after", false, func(s *Simulation, w *call) {
 			s.serve(w)
 			s.deliver(w, fakeapi.Answer{Err: io.ErrUnexpectedEOF})

@@ -41,7 +41,7 @@ func (s *Simulation) restoreEtcd(quick, blind bool, cutOff *node) {
 	s.wentAt, s.detectedBefore = append(s.wentAt, time.Now()), s.lastDetected()
 	s.api.CutWatches("")
 	for _, w := range s.waiting { // the API servers are stopped: pending requests are dropped
-		w.reply <- fakeapi.Answer{Err: errCut}
+		w.reply(fakeapi.Answer{Err: errCut})
 	}
 	s.waiting = nil
 	s.say("etcd goes")

@@ -45,7 +45,7 @@ type client struct {
 type call struct {
 	*fakeapi.Request
 	client *client
-	reply  chan fakeapi.Answer
+	answer chan fakeapi.Answer
 	at     time.Time // when it arrived
 	knew   time.Time // which restore its process had detected then
 	held   time.Time // not answered before
@@ -53,6 +53,24 @@ type call struct {
 	text   string // method, object and query
 	// versions are those of the objects in the answer, see versionsFor.
 	versions map[key]uint64
+	// twins are the same reads by other goroutines of the process at the same time. They get the same answer: which of
+	// them came first depends on the scheduling of goroutines.
+	twins []*call
+}
+
+// reply ends a call.
+func (w *call) reply(a fakeapi.Answer) {
+	for _, twin := range w.twins {
+		twin.versions = w.versions
+		twin.answer <- a
+	}
+	w.answer <- a
+}
+
+// isTwinOf reports whether a call is the same read as another that arrived with it. A watch is a stream, of which each
+// needs its own.
+func (w *call) isTwinOf(other *call) bool {
+	return w.compare(other) == 0 && !w.Writes() && !w.Query.Has("watch")
 }
 
 // traced reports whether a reader of a trace needs the call.
@@ -93,12 +111,12 @@ func (c *client) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		r.Body.Close()
 	}
-	w := &call{Request: fakeapi.ParseRequest(r, body, c.name), client: c, reply: make(chan fakeapi.Answer, 1),
+	w := &call{Request: fakeapi.ParseRequest(r, body, c.name), client: c, answer: make(chan fakeapi.Answer, 1),
 		at: time.Now()}
 	w.text = w.String() + "?" + w.Query.Encode()
 	c.s.calls <- w
 	select {
-	case a := <-w.reply:
+	case a := <-w.answer:
 		if c.killed.Load() {
 			return nil, errors.New("the process was killed")
 		}
@@ -214,8 +232,14 @@ func (s *Simulation) takeCalls() {
 		s.arrivals = append(s.arrivals, <-s.calls)
 	}
 	slices.SortStableFunc(s.arrivals, (*call).compare)
+	var last *call
 	for _, w := range s.arrivals {
+		if last != nil && w.isTwinOf(last) {
+			last.twins = append(last.twins, w)
+			continue
+		}
 		s.arrived(w)
+		last = w
 	}
 	s.arrivals = nil
 }
@@ -253,7 +277,7 @@ func (s *Simulation) pick(now time.Time) int {
 func (s *Simulation) handle(w *call) {
 	s.record(w, w.text, w.Body)
 	if w.client.killed.Load() && !s.chance(50) { // a sent request may still arrive
-		w.reply <- fakeapi.Answer{Err: errCut}
+		w.reply(fakeapi.Answer{Err: errCut})
 		return
 	}
 	if s.away || w.client.node != nil && !w.client.node.reaches() {
@@ -293,7 +317,7 @@ func (s *Simulation) unreachable(w *call) {
 		s.waiting = append(s.waiting, w)
 		return
 	}
-	w.reply <- fakeapi.Answer{Err: syscall.ECONNREFUSED}
+	w.reply(fakeapi.Answer{Err: syscall.ECONNREFUSED})
 }
 
 // answer performs a call and answers it.
@@ -302,7 +326,7 @@ func (s *Simulation) answer(w *call) { s.deliver(w, s.serve(w)) }
 func (s *Simulation) deliver(w *call, a fakeapi.Answer) {
 	s.record(w, fmt.Sprint(a.Status, " ", a.Err), a.Body)
 	s.atWrite(w, false) // may kill the process
-	w.reply <- a
+	w.reply(a)
 }
 
 // serve lets the API server perform the call.

@@ -265,7 +265,7 @@ func (s *Simulation) end(stop context.CancelFunc) {
 		s.takePosts()
 		s.takeCalls()
 		for _, w := range s.waiting {
-			w.reply <- fakeapi.Answer{Err: errCut}
+			w.reply(fakeapi.Answer{Err: errCut})
 		}
 		s.waiting = nil
 		s.sleepUntil(time.Now().Add(5 * time.Second))
