@@ -228,6 +228,7 @@ func TestFence_SharedWithRecover(t *testing.T) {
 
 // Where no other process keeps the fence of recover, ADDs need not wait until it expires.
 func TestFence_LowerUnlessShared(t *testing.T) {
+	const lowered = 20*time.Second + 125*time.Millisecond // between two renewals, which follow each other in 250 ms
 	for name, c := range map[string]struct {
 		before func(t *testing.T, a *leaseAPI)
 		want   string
@@ -239,10 +240,10 @@ func TestFence_LowerUnlessShared(t *testing.T) {
 			died.Leave()
 		}, ""},
 		"a replica raises it at this moment": {func(_ *testing.T, a *leaseAPI) {
-			time.AfterFunc(20*time.Second-time.Millisecond, func() { a.has(shared, kube.FenceHolder, 0) })
+			time.AfterFunc(lowered-time.Millisecond, func() { a.has(shared, kube.FenceHolder, 0) })
 		}, kube.FenceHolder},
 		"the answers to its last renewals are lost": {func(_ *testing.T, a *leaseAPI) { // whose they are is unknown
-			time.AfterFunc(19500*time.Millisecond, func() { a.set(func() { a.lost = func() bool { return true } }) })
+			time.AfterFunc(lowered-500*time.Millisecond, func() { a.set(func() { a.lost = func() bool { return true } }) })
 		}, kube.FenceHolder},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -252,7 +253,7 @@ func TestFence_LowerUnlessShared(t *testing.T) {
 				command.Lead()
 				began := time.Now()
 				raise(t, command, theShared)
-				time.Sleep(time.Until(began.Add(20 * time.Second)))
+				time.Sleep(time.Until(began.Add(lowered)))
 				command.LowerUnlessShared(t.Context())
 				equal(t, "the holder", a.holder(shared), c.want)
 			})
