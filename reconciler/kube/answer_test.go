@@ -85,8 +85,8 @@ func TestAnswer_NotTheObject(t *testing.T) {
 	}
 }
 
-// client-go refuses such a name, or reads another object by it, and one tenant's network_name would end the second check
-// of all.
+// client-go refuses such a name, or reads another object by it, and one tenant's network_name would end the second
+// check of all.
 func TestGetLive_NameThatNothingCanHave(t *testing.T) {
 	f := newFakeAPI(t)
 	f.has(pool("8"), pod("web-0"))
