@@ -60,8 +60,7 @@ func TestRestore_NoPodGetsAPhantomsAddress(t *testing.T) {
 			if !c.ends {
 				running = append(running, phantoms...)
 			}
-			eventuallyWithin(t, 2*time.Minute, "the entries of the past, and of phantoms that were ended, to go",
-				func() bool { return len(i.contents(t)) == 2*len(running) })
+			i.keepsOnly(t, running...)
 			i.apart(t, running...)
 		})
 	}
@@ -122,6 +121,21 @@ func TestRestore_OtherReplicaFences(t *testing.T) {
 	done().stands(t)
 	i.apart(t, append(newcomers, phantoms...)...)
 	equal(t, "the entry of the pod on the lost node is there", i.contents(t)["10.1.0.0-24 1"] != "", true)
+}
+
+// keepsOnly waits until the pods alone have allocations. The entries of the past go, and those of phantoms that were
+// ended.
+func (i *installation) keepsOnly(t *testing.T, running ...*corev1.Pod) {
+	t.Helper()
+	if within(2*time.Minute, time.Second, func() bool { return len(i.contents(t)) == 2*len(running) }) {
+		return
+	}
+	for _, p := range running {
+		t.Logf("%s has %s", p.Name, addressOn(t, p, "net1"))
+	}
+	t.Log("what is recorded:", i.contents(t))
+	checked := i.asPod(t, "check")
+	t.Fatalf("waited too long for exactly %d allocations; check says: %s%s", len(running), checked.stdout, checked.stderr)
 }
 
 // restores restores a backup, perhaps with flags of etcdutl, and calls begin when kubelets can receive new pods. The
