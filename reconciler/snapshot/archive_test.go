@@ -98,6 +98,35 @@ func TestArchive_Truncated(t *testing.T) {
 	}
 }
 
+// What is behind the mark of an archive's end may have objects, as a second archive has, and tar does not read it.
+func TestArchive_MoreBehindItsEnd(t *testing.T) {
+	first := tarOf(t, map[string]string{"pool.yaml": onePool, "a.yaml": podCopy("9", "10.0.0.5", "Running")})
+	second := tarOf(t, map[string]string{"b.yaml": runningPodAt("7")})
+	for what, text := range map[string]string{
+		"a second archive": first + second, "both packed": zipped(t, first+second),
+		"each packed": zipped(t, first) + zipped(t, second), "objects": first + runningPodAt("7"),
+	} {
+		if _, err := openText(text); err == nil || !strings.Contains(err.Error(), "stdin has more behind the mark") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := openText(first + strings.Repeat("\x00", 10<<10)); err != nil { // tar pads a record
+		t.Error(err)
+	}
+}
+
+// A file that ends in zeros is no mark of the archive's end.
+func TestArchive_TruncatedBehindZeros(t *testing.T) {
+	whole := tarOf(t, map[string]string{"a/pool.yaml": onePool, "b/core": strings.Repeat("\x00", 2048),
+		"c/pods.yaml": runningPodAt("1")})
+	at := strings.Index(whole, "c/pods.yaml")
+	for _, text := range []string{whole[:at], whole[:at] + strings.Repeat("\x00", 512)} {
+		if _, err := openText(text); err == nil || !strings.Contains(err.Error(), "the mark of its end") {
+			t.Errorf("cut at %d of %d: %v", len(text), len(whole), err)
+		}
+	}
+}
+
 func TestArchive_LinksAndPathsOutside(t *testing.T) {
 	files := map[string]string{"d/pool.yaml": onePool, "d/data.txt": "x"}
 	for title, c := range map[string]struct {

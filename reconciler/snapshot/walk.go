@@ -211,14 +211,17 @@ func walkStream(name string, r io.Reader) (walk, error) {
 
 // walkArchive walks over a tar archive of at most so many bytes. name is for messages.
 func walkArchive(name string, r io.Reader, most int64) walk {
+	tooLarge := func() error {
+		return fmt.Errorf("%s %w: it has more than %d bytes: "+
+			"unpack it, and judge the folder with the objects only", name, errTooLarge, most)
+	}
 	return func(take func(entry) error) error {
 		stream := &tail{r: io.LimitReader(r, most+1)}
 		in := tar.NewReader(stream)
 		for {
 			head, err := in.Next()
 			if stream.read > most {
-				return fmt.Errorf("%s %w: it has more than %d bytes: "+
-					"unpack it, and judge the folder with the objects only", name, errTooLarge, most)
+				return tooLarge()
 			}
 			if errors.Is(err, io.EOF) {
 				break
@@ -244,32 +247,47 @@ func walkArchive(name string, r io.Reader, most int64) walk {
 			}
 		}
 		// tar's Reader accepts an archive without the mark of its end. Missing objects would count as not existing.
-		if !stream.endsInZeros() {
+		if stream.hasEnded {
 			return fmt.Errorf("%s is incomplete: it lacks the mark of its end", name)
 		}
-		if _, err := io.Copy(io.Discard, stream); err != nil { // for gzip to compare its checksum
+		_, err := io.Copy(onlyZeros{}, stream) // to the end, for gzip to compare its checksum
+		switch {
+		case errors.Is(err, errNotZero):
+			return fmt.Errorf("%s has more behind the mark of its end, as of a second archive: "+
+				"judge each archive alone, or unpack all of them into one folder (tar --ignore-zeros does)", name)
+		case err != nil:
 			return fmt.Errorf("%s is damaged or incomplete: %w", name, err)
+		case stream.read > most:
+			return tooLarge()
 		}
 		return nil
 	}
 }
 
+// tail reads an archive to the mark of its end, two blocks of zeros, and behind it.
 type tail struct {
-	r    io.Reader
-	read int64
-	last []byte
+	r        io.Reader
+	read     int64
+	hasEnded bool // nothing is left
 }
-
-const block = 512 // of tar, in bytes
 
 func (t *tail) Read(p []byte) (int, error) {
 	n, err := t.r.Read(p)
-	t.read += int64(n)
-	t.last = append(t.last, p[max(0, n-block):n]...)
-	t.last = t.last[max(0, len(t.last)-block):]
+	if t.read += int64(n); n > 0 && errors.Is(err, io.EOF) {
+		return n, nil // the next call returns the end
+	}
+	t.hasEnded = t.hasEnded || errors.Is(err, io.EOF)
 	return n, err
 }
 
-func (t *tail) endsInZeros() bool {
-	return len(t.last) == block && len(bytes.Trim(t.last, "\x00")) == 0
+var errNotZero = errors.New("not zero")
+
+// onlyZeros accepts the padding of an archive, and nothing else.
+type onlyZeros struct{}
+
+func (onlyZeros) Write(p []byte) (int, error) {
+	if len(bytes.Trim(p, "\x00")) > 0 {
+		return 0, errNotZero
+	}
+	return len(p), nil
 }
