@@ -72,6 +72,8 @@ func TestSkip_NoFileThatMayHaveAnObject(t *testing.T) {
 		"pods.json": "", "x/core/pods.yaml": "# nothing\n", "nodes.yaml": "error", "pods/a/a.yaml": "",
 		"whereabouts.cni.cncf.io/x/y.yaml": "- 1\n",
 		"pods.json.gz":                     zipped(t, "{}"), "cut.yaml.gz": zipped(t, pod[:90]), "torn.yaml.gz": "\x1f\x8b",
+		"a.yaml.xz": "\xfd7zXZ\x00", "a.json.zst": "\x28\xb5\x2f\xfd", "a.yml.bz2": "BZh9", "a.json.zip": "PK\x03\x04",
+		"a.yaml.7z": "7z\xbc\xaf\x27\x1c", "a.YAML.GZ": zipped(t, pod),
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := folder(t, map[string]string{"pool.yaml": onePool, name: text})

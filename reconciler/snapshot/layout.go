@@ -18,9 +18,16 @@ import (
 // hasEnding reports whether a file is read as YAML or JSON, compressed or not. Of all others but logs the head is read.
 // A must-gather of OpenShift before 4.14 has its definitions in net_attach_def, in YAML.
 func hasEnding(name string) bool {
-	ending := path.Ext(strings.TrimSuffix(name, ".gz"))
-	return slices.Contains([]string{".yaml", ".yml", ".json"}, ending) || path.Base(name) == "net_attach_def"
+	name = path.Base(name)
+	ending := path.Ext(name)
+	if slices.Contains(packedEndings, strings.ToLower(ending)) {
+		ending = path.Ext(strings.TrimSuffix(name, ending))
+	}
+	return slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(ending)) || name == "net_attach_def"
 }
+
+// packedEndings are those of packed files. Of these only .gz is unpacked, and the others are an error.
+var packedEndings = []string{".gz", ".xz", ".zst", ".bz2", ".zip", ".7z"}
 
 // resources are the kinds by their resources, which are the names of files and folders. A file has all objects of a
 // namespace ('kubectl cluster-info dump': <namespace>/pods.json; 'oc adm inspect':
