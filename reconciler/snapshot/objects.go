@@ -2,9 +2,11 @@ package snapshot
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,18 +25,32 @@ type object struct {
 	event  string // the kind of the object of a watch event
 	text   []byte // its JSON until it is decoded; nil for an empty list, which has the kind of its objects
 	path   string // of its file, for messages
+
+	metadata []byte // its JSON
+	twice    string // a field of the head that appears twice; readers disagree on which one counts
 }
+
+// headFields are the fields that readHead reads of an object or a List.
+var headFields = [...]string{"apiVersion", "kind", "metadata", "items"}
 
 // readHead reads what is known of an object or List before it is decoded, and calls item for each of its items.
 func (o *object) readHead(r *lean.Reader, item func()) (isObject bool) {
+	var has [len(headFields)]bool
 	return r.Object(func(name []byte) {
+		if at := slices.Index(headFields[:], string(name)); at >= 0 {
+			if has[at] {
+				o.twice = headFields[at]
+			}
+			has[at] = true
+		}
 		switch string(name) {
 		case "kind":
 			o.kind = r.Text()
 		case "apiVersion":
 			o.apiVersion = r.Text()
 		case "metadata":
-			o.Read(r, false)
+			o.metadata = r.Raw()
+			o.Read(lean.New(o.metadata), false)
 		case "items":
 			o.isList = o.isList || r.Kind() == '[' || r.Kind() == 'n' // null is a list without items
 			r.Array(item)
@@ -145,6 +161,8 @@ var errNoKind = errors.New("has no kind, so it cannot be read: export it again, 
 // checkList checks that a List has all of its objects.
 func (o *object) checkList(depth int, hasItems bool) error {
 	switch {
+	case o.checkHead() != nil:
+		return o.checkHead()
 	case depth > maxListDepth:
 		return fmt.Errorf("%s: Lists in more than %d Lists", o.path, maxListDepth)
 	case o.Continue != "" || o.Remaining != 0:
@@ -157,6 +175,19 @@ func (o *object) checkList(depth int, hasItems bool) error {
 	return nil
 }
 
+// checkHead checks that nothing by which an object or a List is known appears twice: an object of which one kind is
+// judged, and another is not, would count as missing.
+func (o *object) checkHead() error {
+	v := values{Reader: lean.New(o.metadata), most: maxValues}
+	if o.metadata != nil && o.twice == "" {
+		v.check()
+	}
+	if twice := cmp.Or(o.twice, v.twice); twice != "" {
+		return fmt.Errorf("%s: duplicate field %q in the head of a %s: export it again", o.path, twice, o.kind)
+	}
+	return nil
+}
+
 // check checks that a value is an object with all of its fields, by its kind.
 func (o *object) check() error {
 	_, isEventOfJudged := kinds[o.event]
@@ -164,6 +195,8 @@ func (o *object) check() error {
 	_, isListOfJudged := kinds[list]
 	group := schema.FromAPIVersionAndKind(o.apiVersion, o.kind).Group
 	switch {
+	case o.twice != "":
+		return o.checkHead()
 	case !o.isAny && isEventOfJudged:
 		return fmt.Errorf("%s: a watch event of a %s is no object: export the objects without --watch", o.path, o.event)
 	case o.kind == "" && o.Name != "":
