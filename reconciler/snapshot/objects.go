@@ -121,6 +121,8 @@ func readObjects(r *lean.Reader, path string, depth int) (found []*object, isAny
 		o.kind = kind
 		return []*object{o}, true, err
 	}
+	_, isOfJudged := kinds[kind]
+	isAny = isTyped && isOfJudged
 	for i, raw := range items {
 		inner, isInner, err := readObjects(lean.New(raw), path, depth+1)
 		if isAny = isAny || isInner; err != nil && !errors.Is(err, errNoKind) {
@@ -129,6 +131,12 @@ func readObjects(r *lean.Reader, path string, depth int) (found []*object, isAny
 		if len(inner) == 1 && !inner[0].isList && inner[0].kind == "" && isTyped { // for example a PodList names no kinds
 			inner[0].kind, inner[0].apiVersion = kind, o.apiVersion
 			err = inner[0].check()
+		}
+		isOther := func(in *object) bool { // and would be ignored
+			return isTyped && isOfJudged && in.kind != kind && in.judgedKind() == ""
+		}
+		if at := slices.IndexFunc(inner, isOther); err == nil && at >= 0 {
+			err = fmt.Errorf("%s: %s is of another kind than its list: export it again", path, inner[at].ref())
 		}
 		if err != nil {
 			return nil, isAny, fmt.Errorf("%w (items[%d] of a %s)", err, i, o.kind)

@@ -128,7 +128,11 @@ func TestRefuse_WhatIsNotWhole(t *testing.T) {
 			`duplicate field "continue"`},
 		"a page with two metadata": {"x.json", list(`"kind":"PodList","metadata":{"continue":"eyJ2"},"metadata":`+
 			`{"continue":""}`, inJSON), `duplicate field "metadata"`},
-		"a list with items twice": {"x.json", list(`"kind":"PodList","items":[]`, inJSON), `duplicate field "items"`},
+		"a list with an item of another kind": {"x.json", list(`"kind":"PodList"`,
+			strings.Replace(inJSON, "Pod", "ConfigMap", 1)), "ConfigMap default/a is of another kind than its list"},
+		"a list with an item without anything": {"x.json", list(`"kind":"PodList"`, "{}"), "a Pod has no name or namespace"},
+		"a list with items twice": {"x.json", list(`"kind":"PodList","items":[]`, inJSON),
+			`duplicate field "items"`},
 		"an API error in place of pods": {"pods.json", `{"kind":"Status","apiVersion":"v1","status":"Failure"}`,
 			"no Kubernetes object"},
 	} {
