@@ -84,7 +84,9 @@ func (s *Snapshot) add(o *object) error {
 	case o.judgedKind() == "":
 		s.ignored++ // for example the IPPools of Calico
 	case kind.add != nil:
-		s.counts[listKey{o.path, o.kind}]++
+		if first != o.path { // a second copy in a file is no other object
+			s.counts[listKey{o.path, o.kind}]++
+		}
 		err = kind.add(s, o)
 	}
 	switch {

@@ -71,6 +71,21 @@ func TestOpen_RefusedBundle(t *testing.T) {
 			"copy/pods.json has objects of kind Pod"},
 		{"two bundles", func(files map[string]string) { files["other/manifest.json"] = files[manifest] },
 			"another manifest is in bundle: other/manifest.json"},
+		{"an object twice in place of another", func(files map[string]string) {
+			replace(pods, "[\n", "[\n"+pod+","+pod+",")(files)
+			replace(manifest, `"kind": "Pod",`+"\n   "+`"objects": 1`, `"kind": "Pod", "objects": 3`)(files)
+		}, "sysdump/pods.json has 2 objects of kind Pod, and bundle: sysdump/manifest.json counts 3"},
+		{"a kind that is known and unknown", replace(manifest, `"unknown": []`,
+			`"unknown": [{"kind": "Node", "why": "forbidden"}]`), "sysdump/manifest.json names objects of kind Node twice"},
+		{"a kind in two files", func(files map[string]string) {
+			files["sysdump/more.json"] = strings.Replace(pod, "Pod", "Node", 1)
+			replace(manifest, `"lists": [`, `"lists": [{"file": "more.json", "kind": "Node", "objects": 1},`)(files)
+		}, "sysdump/manifest.json names objects of kind Node twice"},
+		{"nothing of a pause", replace(manifest, `"paused"`, `"pause"`), "sysdump/manifest.json has no paused"},
+		{"a pause that is null", replace(manifest, `"paused": false`, `"paused": null`), "manifest.json has no paused"},
+		{"nothing of what was unreadable", replace(manifest, `"unreadable"`, `"x"`), "manifest.json has no unreadable"},
+		{"no warnings", replace(manifest, `"warnings"`, `"x"`), "sysdump/manifest.json has no warnings"},
+		{"nothing of what is unknown", replace(manifest, `"unknown"`, `"x"`), "sysdump/manifest.json has no unknown"},
 		{"a list is counted twice", replace(manifest, `"file": "nodes.json",`+"\n   "+`"kind": "Node"`,
 			`"file": "pods.json", "kind": "Pod"`), "the archive was cut or edited"},
 		{"a format of another version", replace(manifest, "output.ip-reconcile.dev/v1", "output.ip-reconcile.dev/v2"),

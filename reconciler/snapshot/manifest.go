@@ -12,6 +12,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/internal/lean"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 )
@@ -30,8 +31,12 @@ type bundle struct {
 	Cluster    struct {
 		UID string `json:"uid"`
 	} `json:"cluster"`
-	Missing []string `json:"missing"` // the parts that could not be collected
+	Missing []string        `json:"missing"` // the parts that could not be collected
+	has     map[string]bool // the fields with a value
 }
+
+// requiredFields are what a manifest always has, so that one without them was edited.
+var requiredFields = []string{"lists", "unknown", "paused", "warnings", "unreadable"}
 
 // listKey is a kind in a file.
 type listKey struct{ path, kind string }
@@ -43,10 +48,12 @@ func (s *Snapshot) refuseRecord(*object) error {
 }
 
 func (s *Snapshot) addManifest(o *object) error {
-	b := &bundle{path: o.path}
+	b := &bundle{path: o.path, has: map[string]bool{}}
 	if err := decode(o.text, b); err != nil {
 		return err
 	}
+	r := lean.New(o.text)
+	r.Object(func(name []byte) { b.has[string(name)] = r.Kind() != 'n' })
 	if version := outputGroup + "/v1"; o.apiVersion != version {
 		return fmt.Errorf("its apiVersion is %s, and not %s: judge the archive with the version of ip-reconcile that "+
 			"wrote it", o.apiVersion, version)
@@ -122,9 +129,21 @@ func (s *Snapshot) checkBundle() error {
 	if b.ObservedAt.IsZero() {
 		return fmt.Errorf("%s has no observedAt: the archive was edited, so write it again with sysdump", b.path)
 	}
+	for _, field := range requiredFields {
+		if !b.has[field] {
+			return fmt.Errorf("%s has no %s: the archive was edited, so write it again with sysdump", b.path, field)
+		}
+	}
+	twice := func(kind string) error {
+		return fmt.Errorf("%s names objects of kind %s twice: the archive was cut or edited, so write it again with sysdump",
+			b.path, kind)
+	}
 	for _, l := range b.Lists {
 		key := listKey{strings.TrimSuffix(b.path, filepath.Base(b.path)) + l.File, l.Kind}
-		if s.counts[key] != l.Objects || named[key] {
+		if has[l.Kind] {
+			return twice(l.Kind)
+		}
+		if s.counts[key] != l.Objects {
 			return fmt.Errorf("%s has %d objects of kind %s, and %s counts %d: the archive was cut or edited, "+
 				"so write it again with sysdump", key.path, s.counts[key], l.Kind, b.path, l.Objects)
 		}
@@ -134,6 +153,9 @@ func (s *Snapshot) checkBundle() error {
 		if u.Kind == "IPPool" || u.Kind == "Pod" { // nothing is judged without them
 			return fmt.Errorf("%s says that no %s could be read: the archive was edited, so write it again with sysdump",
 				b.path, u.Kind)
+		}
+		if has[u.Kind] {
+			return twice(u.Kind)
 		}
 		has[u.Kind] = true
 	}
