@@ -4,9 +4,14 @@ package fileform
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // Head is how many bytes Check needs of a file.
@@ -48,6 +53,27 @@ func CheckEmpty(name string, text []byte) error {
 	}
 	return fmt.Errorf("%s is empty: the command that should have written it may have failed: "+
 		"repeat it, and read its error", name)
+}
+
+// CheckOne returns an error for a text that has several documents of YAML or JSON, since a reader of one ignores the
+// others. A document of nothing but comments is none. The caller limits the text: a node of YAML takes up to 350 bytes.
+func CheckOne(text []byte) error {
+	if json.Valid(text) { // one value
+		return nil
+	}
+	documents := yaml.NewDecoder(bytes.NewReader(text))
+	for n := 0; n < 2; {
+		document := &yaml.Node{}
+		switch err := documents.Decode(document); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case len(document.Content) > 0 && document.Content[0].Tag != "!!null":
+			n++
+		}
+	}
+	return errors.New("it has several documents, of which only the first would be read: give each its own file")
 }
 
 // command returns the command for a file, none for a stream.

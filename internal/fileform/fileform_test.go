@@ -53,3 +53,16 @@ func TestCheck(t *testing.T) {
 		}
 	}
 }
+
+func TestCheckOne(t *testing.T) {
+	for text, isOne := range map[string]bool{
+		"a: 1\n": true, "---\na: 1\n---\n": true, "a: 1\n...\n# end\n": true, `{"a":1}`: true, "{a: 1}": true, "": true,
+		"a: |\n  x\n  ---\n  y\n": true, "\xff\xfea\x00:\x00 \x001\x00": true,
+		"a: 1\n---\na: 2\n": false, "a: 1\r\n--- {b: 1}\r\n": false, "a: 1\n---\n}": false, "a: 1\n...\nb: 2\n": false,
+		`{"a":1}{"a":2}`: false, "{\"a\":1}\n{\"a\":2}\n": false, "{\"a\":1}\n---\n{\"a\":2}\n": false,
+	} {
+		if err := fileform.CheckOne([]byte(text)); (err == nil) != isOne {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}

@@ -157,6 +157,9 @@ func Read(text []byte) (*File, error) {
 	if err := checkSize(text); err != nil {
 		return nil, err
 	}
+	if err := fileform.CheckOne(text); err != nil { // items that nobody reads would count as released
+		return nil, err
+	}
 	text, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
 		return nil, err
