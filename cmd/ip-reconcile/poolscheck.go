@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -173,21 +174,38 @@ func (o *poolsCheckOptions) proposal(
 	return p, nil
 }
 
-// readDefinition reads a NetworkAttachmentDefinition, in YAML or JSON.
-func readDefinition(file string) (*ippool.NAD, error) {
-	text, err := os.ReadFile(file)
+// maxDefinition limits the bytes of a definition in a file. An API server accepts less.
+const maxDefinition = 1 << 20
+
+// readDefinition reads a NetworkAttachmentDefinition, in YAML or JSON. The file must have nothing else: what is not
+// read may assign other ranges.
+func readDefinition(name string) (*ippool.NAD, error) {
+	file, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	if err := fileform.Check(file, text, false); err != nil {
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxDefinition+1))
+	if err != nil {
 		return nil, err
 	}
-	u := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(text, &u.Object); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+	if err := cmp.Or(fileform.CheckEmpty(name, text), fileform.Check(name, text, false)); err != nil {
+		return nil, err
 	}
-	if u.GetKind() != "NetworkAttachmentDefinition" || u.GetName() == "" {
-		return nil, fmt.Errorf("%s: must have one NetworkAttachmentDefinition, with a name", file)
+	if len(text) > maxDefinition {
+		return nil, fmt.Errorf("%s is too large for a definition: it has more than %d bytes", name, maxDefinition)
+	}
+	u := &unstructured.Unstructured{}
+	if err = fileform.CheckOne(text); err == nil {
+		err = yaml.UnmarshalStrict(text, &u.Object)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if u.GroupVersionKind().Group != ippool.NADResource.Group || u.GetKind() != "NetworkAttachmentDefinition" ||
+		u.GetName() == "" {
+		return nil, fmt.Errorf("%s: must have one NetworkAttachmentDefinition of %s, with a name", name,
+			ippool.NADResource.Group)
 	}
 	u.SetNamespace(cmp.Or(u.GetNamespace(), "default"))
 	return ippool.Read[ippool.NAD](u), nil

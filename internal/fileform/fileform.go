@@ -67,14 +67,18 @@ func CheckOne(text []byte) error {
 		switch err := documents.Decode(document); {
 		case errors.Is(err, io.EOF):
 			return nil
-		case err != nil:
+		case err != nil && n == 0:
 			return err
+		case err != nil:
+			return errSeveral
 		case len(document.Content) > 0 && document.Content[0].Tag != "!!null":
 			n++
 		}
 	}
-	return errors.New("it has several documents, of which only the first would be read: give each its own file")
+	return errSeveral
 }
+
+var errSeveral = errors.New("it has several documents, of which only the first would be read: give each its own file")
 
 // command returns the command for a file, none for a stream.
 func command(template, name string) string {
