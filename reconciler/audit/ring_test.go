@@ -122,7 +122,7 @@ func verify(t *testing.T, r *Ring) (lines []Line, faults []Fault) {
 	t.Helper()
 	lines, err := r.Lines(t.Context())
 	check(t, err)
-	return lines, Verify(lines, oneSeries)
+	return lines, Verify(lines, true, oneSeries)
 }
 
 func (s *objects) ring() *Ring { return &Ring{Store: s} }

@@ -61,7 +61,7 @@ func TestTrail_WritesAndCounts(t *testing.T) {
 			if c.file == nil {
 				lines, err := ReadLog("audit.log", &file.Buffer)
 				check(t, err)
-				if faults := Verify(lines, oneSeries); len(lines) != 20 || len(faults) > 0 || lines[19].Command != "run" {
+				if faults := Verify(lines, false, oneSeries); len(lines) != 20 || len(faults) > 0 || lines[19].Command != "run" {
 					t.Errorf("%d lines in the file, %v", len(lines), faults)
 				}
 			}
@@ -153,7 +153,7 @@ func TestTrail_TriesAgain(t *testing.T) {
 				}
 				written, err := ReadLog("audit.log", &file.Buffer)
 				check(t, err)
-				if faults := Verify(written, oneSeries); len(written) != 40 || len(faults) > 0 {
+				if faults := Verify(written, false, oneSeries); len(written) != 40 || len(faults) > 0 {
 					t.Errorf("%d lines in the file, %v", len(written), faults)
 				}
 			})

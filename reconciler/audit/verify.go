@@ -45,8 +45,8 @@ type Fault struct {
 }
 
 // Verify judges the evidence of each record again, and finds missing numbers. seriesOf names the records that are
-// numbered together. The first number of a series is not checked, since the records before it expire.
-func Verify(lines []Line, seriesOf func(*Record) string) []Fault {
+// numbered together. The first number of a series is 1 if no record expires, as in a file. Otherwise it is not checked.
+func Verify(lines []Line, expires bool, seriesOf func(*Record) string) []Fault {
 	faults, lastOf := []Fault{}, map[string]uint64{}
 	for i := range lines {
 		l := &lines[i]
@@ -58,8 +58,11 @@ func Verify(lines []Line, seriesOf func(*Record) string) []Fault {
 			continue
 		}
 		series := seriesOf(&l.Record)
-		if last, isKnown := lastOf[series]; isKnown && l.Seq != last+1 {
+		switch last, isKnown := lastOf[series]; {
+		case isKnown && l.Seq != last+1:
 			fault("Records are missing: record %d follows record %d.", l.Seq, last)
+		case !isKnown && !expires && l.Seq != 1:
+			fault("Records are missing: the first one of its process is record %d.", l.Seq)
 		}
 		lastOf[series] = l.Seq
 		if l.Evidence == nil {

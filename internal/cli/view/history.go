@@ -26,7 +26,7 @@ func NewHistoryReport(
 	lines []audit.Line, isFile bool, now time.Time, has func(*audit.Record) bool,
 ) *HistoryReport {
 	d := &HistoryReport{Header: headerOf(KindHistory, now), Checked: len(lines), Records: []audit.Record{}}
-	d.Faults = audit.Verify(lines, func(r *audit.Record) string {
+	d.Faults = audit.Verify(lines, !isFile, func(r *audit.Record) string {
 		if isFile {
 			return r.Run
 		}
