@@ -22,3 +22,21 @@ func TestVerify_WithoutItsBeginning(t *testing.T) {
 		}
 	}
 }
+
+// endless is a file that does not end.
+type endless byte
+
+func (c endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = byte(c)
+	}
+	return len(p), nil
+}
+
+func TestReadLog_Limits(t *testing.T) {
+	for c, want := range map[endless]string{'\n': "audit.log is too large to be read", 'x': "audit.log:1: "} {
+		if _, err := ReadLog("audit.log", c); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q without an end: %v", byte(c), err)
+		}
+	}
+}

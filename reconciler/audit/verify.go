@@ -29,13 +29,24 @@ func newLine(place string, text []byte) Line {
 	return l
 }
 
+// maxLines and maxLog limit what is read of a file, which somebody else may have written: each line is kept.
+const maxLines, maxLog = 500_000, 1 << 30
+
 // ReadLog reads records, one a line.
 func ReadLog(name string, r io.Reader) (all []Line, err error) {
-	lines := bufio.NewScanner(r)
+	text := &io.LimitedReader{R: r, N: maxLog + 1}
+	lines := bufio.NewScanner(text)
 	for lines.Buffer(nil, maxLine); lines.Scan(); {
+		if len(all) == maxLines || text.N == 0 {
+			return nil, fmt.Errorf("%s is too large to be read: it may have %d lines and %d bytes: split it", name, maxLines,
+				maxLog)
+		}
 		all = append(all, newLine(fmt.Sprintf("%s:%d", name, len(all)+1), lines.Bytes()))
 	}
-	return all, lines.Err()
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%s:%d: %w", name, len(all)+1, err)
+	}
+	return all, nil
 }
 
 // Fault is what is wrong with a record.
