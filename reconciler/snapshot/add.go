@@ -190,13 +190,13 @@ func (s *Snapshot) addGuest(o *object) error {
 
 // addPod adds a pod. 'oc adm inspect' reads a running pod twice, and its copies may differ. Such a pod is disputed: its
 // allocations and the addresses of all copies are held. So are the allocations of a pod that lacks what every pod has.
-// One that cannot be decoded may carry any address.
+// One that cannot be decoded may carry any address, whatever its other copies have.
 func (s *Snapshot) addPod(o *object) error {
 	pod := &corev1.Pod{}
 	if err := decode(o.text, pod); err != nil {
 		text := s.report("%s: %s: %v", o.path, o.ref(), err)
 		if old := s.observed.Pods[o.NamespacedName]; old != nil { // its addresses still count
-			old.Contradiction = text
+			old.Contradiction, old.Status = text, podstate.StatusUnreadable
 			return nil
 		}
 		s.observed.Pods[o.NamespacedName] = &podstate.Pod{NamespacedName: o.NamespacedName, UID: o.UID, Phase: podstate.Live,
@@ -220,6 +220,9 @@ func (s *Snapshot) addPod(o *object) error {
 		p.Contradiction = s.report("%s: %s and %s %v; remove the copy that is not right", o.ref(), s.seenIn[o.ref()],
 			o.path, errDiffers)
 		p.Node, p.Interfaces = cmp.Or(p.Node, old.Node), append(old.Interfaces, p.Interfaces...)
+		if old.Status == podstate.StatusUnreadable {
+			p.Status = old.Status
+		}
 		s.observed.Pods[o.NamespacedName] = p
 	}
 	return nil

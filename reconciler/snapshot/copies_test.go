@@ -64,7 +64,7 @@ func TestCopies_AddressesOfAllCountAsCarried(t *testing.T) {
 		"before one that cannot be read": {moved, running, unreadable}, "after one": {unreadable, moved, running},
 		"before one without a node": {moved, running, unbound}, "after one without": {unbound, moved, running},
 	} {
-		files := map[string]string{"pool.yaml": onePool}
+		files := map[string]string{"pool.yaml": onePool, "node.yaml": readyNode}
 		for i, text := range copies {
 			files[string(rune('a'+i))+".yaml"] = text
 		}
@@ -72,6 +72,29 @@ func TestCopies_AddressesOfAllCountAsCarried(t *testing.T) {
 			if it.Verdict == judge.Stale {
 				t.Errorf("%s: %s is Stale", title, it.Text())
 			}
+		}
+	}
+}
+
+// A copy that cannot be read may carry any address, whatever another copy has.
+func TestCopies_OneThatCannotBeReadMayCarryAnyAddress(t *testing.T) {
+	elsewhere := podCopy("9", "10.0.0.7", "Running")
+	undecodable := "apiVersion: v1\nkind: Pod\nmetadata: {namespace: default, name: a}\nspec: {containers: 5}\n"
+	noStatus := strings.Replace(elsewhere, `[{"name"`, `{{[{"name"`, 1)
+	for title, copies := range map[string][]string{"alone": {undecodable}, "undecodable": {elsewhere, undecodable},
+		"without a readable status": {elsewhere, noStatus}, "of three": {elsewhere, undecodable, elsewhere}} {
+		for range 2 {
+			files := map[string]string{"node.yaml": readyNode,
+				"pool.yaml": strings.ReplaceAll(onePool, "default/a", "default/c")}
+			for i, text := range copies {
+				files[string(rune('a'+i))+".yaml"] = text
+			}
+			for _, it := range judgetest.AssessAlone(observe(t, open(t, folder(t, files))), facts.Policy{}).Allocations {
+				if it.Verdict != judge.Held {
+					t.Errorf("%s: %s is %s: %s", title, it.Text(), it.Verdict, it.Message())
+				}
+			}
+			slices.Reverse(copies)
 		}
 	}
 }
