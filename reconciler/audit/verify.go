@@ -73,7 +73,7 @@ func Verify(lines []Line, expires bool, seriesOf func(*Record) string) []Fault {
 		case isKnown && l.Seq != last+1:
 			fault("Records are missing: record %d follows record %d.", l.Seq, last)
 		case !isKnown && !expires && l.Seq != 1:
-			fault("Records are missing: the first one of its process is record %d.", l.Seq)
+			fault("Records are missing: the first one of its process is record %d. An older file may have them.", l.Seq)
 		}
 		lastOf[series] = l.Seq
 		if l.Evidence == nil {
