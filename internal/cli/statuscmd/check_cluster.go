@@ -46,8 +46,11 @@ func (p *Probe) agents(ctx context.Context) (line, error) {
 	if len(a.Dead) > 0 {
 		text += fmt.Sprintf(" (without the dead or deleted nodes %s)", few(a.Dead))
 	}
+	expected, unlisted := p.expectsAgents()
 	switch {
-	case len(p.Nodes) == 0 && p.expectsAgents():
+	case len(p.Nodes) == 0 && unlisted != nil:
+		return line{}, unlisted
+	case len(p.Nodes) == 0 && expected:
 		return fail(fmt.Sprintf("kubectl get pods -A -l %s=%s,%s=agent -o wide", kube.NameLabel, kube.Product,
 			kube.ComponentLabel),
 			"No node agent reports. Addresses that only agents can prove stale are not released.")
@@ -104,7 +107,8 @@ func (p *Probe) source(ctx context.Context, s facts.SourceState) (line, error) {
 	case !isForbidden || p.serves == nil: // the reconciler itself judged, or nobody can read it
 		return fail("kubectl get "+string(s.Name)+" -A", "%s", text)
 	}
-	for _, r := range p.wantedPermissions(ctx) {
+	expected, unlisted := p.expectsAgents()
+	for _, r := range p.wantedPermissions(ctx, expected || unlisted != nil) {
 		if r.Resource != string(s.Name) || !strings.Contains(r.verbs, "list") {
 			continue
 		}
@@ -126,12 +130,18 @@ func (p *Probe) account() string {
 	return p.own.Namespace + ":" + cmp.Or(p.own.Spec.ServiceAccountName, "default")
 }
 
-func (p *Probe) expectsAgents() bool {
-	return len(p.daemonSets()) > 0 || p.own != nil && p.own.argument("--agents") == "required"
+// expectsAgents reports whether node agents are deployed or required. The error says why that is unknown: a DaemonSet
+// may be among the workloads that could not be listed.
+func (p *Probe) expectsAgents() (bool, error) {
+	if len(p.daemonSets()) > 0 || p.own != nil && p.own.argument("--agents") == "required" {
+		return true, nil
+	}
+	return false, p.unlisted
 }
 
 func (p *Probe) definitions(ctx context.Context) (line, error) {
 	const install = "kubectl apply -f whereabouts/doc/crds" // of v0.9.4
+	expected, unlisted := p.expectsAgents()
 	for _, d := range []struct {
 		resource      schema.GroupVersionResource
 		next, without string
@@ -147,7 +157,11 @@ func (p *Probe) definitions(ctx context.Context) (line, error) {
 			return fail(d.next, "%v: %s.", err, d.without)
 		case err != nil:
 			return line{}, err
-		case !served && (d.resource != v1alpha1.Resource() || p.expectsAgents()):
+		case !served && d.resource == v1alpha1.Resource() && !expected:
+			if unlisted != nil {
+				return line{}, unlisted
+			}
+		case !served:
 			return fail(d.next, "The API server does not serve %s in %s: %s.", d.resource.GroupResource(), d.resource.Version,
 				d.without)
 		}
@@ -189,10 +203,25 @@ type permission struct {
 // parallelReviews is how many reviews of permissions are in progress at once.
 const parallelReviews = 8
 
+// permissions reviews what the reconciler needs. Where it is unknown whether agents are deployed, it is unknown whether
+// the reconciler needs the permissions that only their reports take.
 func (p *Probe) permissions(ctx context.Context) (line, error) {
+	expected, unlisted := p.expectsAgents()
+	l, err := p.review(ctx, expected)
+	if err != nil || l.Level != view.LevelOK || unlisted == nil {
+		return l, err
+	}
+	if l, err = p.review(ctx, true); err == nil && l.Level != view.LevelOK {
+		return line{}, unlisted
+	}
+	return l, err
+}
+
+// review makes the line of the permissions of the reconciler in a cluster with or without agents.
+func (p *Probe) review(ctx context.Context, hasAgents bool) (line, error) {
 	account := p.account()
 	who := "ServiceAccount " + strings.Replace(account, ":", "/", 1)
-	wanted := p.wantedPermissions(ctx)
+	wanted := p.wantedPermissions(ctx, hasAgents)
 	missing := make([]string, len(wanted)) // the verbs
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallelReviews)
@@ -256,8 +285,8 @@ func (p *Probe) permissions(ctx context.Context) (line, error) {
 // wantedPermissions are those of deploy/base/rbac.yaml and deploy/leases, and for serve of deploy/deployment/rbac.yaml.
 // Of the Leases that ADD and DEL take in a namespace the first stands for all, and so does the first ConfigMap of the
 // history. Kinds that the API server does not serve are not needed.
-func (p *Probe) wantedPermissions(ctx context.Context) []permission {
-	hasAgents, isServe := p.expectsAgents(), p.own.Kind == "Deployment"
+func (p *Probe) wantedPermissions(ctx context.Context, hasAgents bool) []permission {
+	isServe := p.own.Kind == "Deployment"
 	pools, reservations := ippool.PoolResource.GroupResource(), ippool.ReservationResource.GroupResource()
 	nads, reports := ippool.NADResource.GroupResource(), v1alpha1.Resource().GroupResource()
 	core := func(resource string) schema.GroupResource { return schema.GroupResource{Resource: resource} }

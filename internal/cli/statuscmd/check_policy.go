@@ -102,8 +102,8 @@ const applyPolicies = "kubectl apply -f deploy/agent/admission.yaml"
 
 // admissionPolicy compares the installed policies with the shipped ones, and tries what they refuse in a dry run.
 func (p *Probe) admissionPolicy(ctx context.Context) (line, error) {
-	if !p.expectsAgents() {
-		return line{}, nil
+	if expected, unlisted := p.expectsAgents(); !expected {
+		return line{}, unlisted
 	}
 	if slices.Contains(p.sharedNamespaces(), p.leaseNamespace) {
 		return fail("kubectl create namespace ip-reconcile-node-lease",

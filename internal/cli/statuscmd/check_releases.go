@@ -339,6 +339,10 @@ func (p *Probe) versions(ctx context.Context) (line, error) {
 		return line{}, err
 	}
 	agents := "none"
+	isUnlisted := p.unlisted != nil && len(p.daemonSets()) == 0
+	if isUnlisted {
+		agents = "unknown"
+	}
 	tags := append([]string{p.Version}, running...)
 	for _, w := range p.daemonSets() {
 		agents = w.version()
@@ -359,6 +363,8 @@ func (p *Probe) versions(ctx context.Context) (line, error) {
 			"%s. They may judge differently, and the reconciler ignores reports of newer agents.", text)
 	case err != nil:
 		return unknown("%s. The reconciler's image has no tag of a release.", text)
+	case isUnlisted:
+		return unknown("%s. The agents could not be listed: %v.", text, p.unlisted)
 	}
 	return ok("%s.", text)
 }

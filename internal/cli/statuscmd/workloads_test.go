@@ -3,6 +3,7 @@ package statuscmd
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -15,6 +16,10 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judgetest"
 )
 
 func TestStatus_WorkloadsOfOneNamespace(t *testing.T) {
@@ -88,6 +93,27 @@ func TestWorkloads(t *testing.T) {
 		}
 		if !slices.Equal(texts, c.want) {
 			t.Errorf("in namespace %q: got %q, want %q", c.namespace, texts, c.want)
+		}
+	}
+}
+
+// Where DaemonSets may not be listed, nobody knows whether agents are deployed: no line that depends on it is OK.
+func TestStatus_DaemonSetsThatMayNotBeListed(t *testing.T) {
+	p := sound()
+	p.workloads, p.unlisted = p.workloads[:1], forbidden
+	p.deployment().Spec.Containers[0].Args = nil // --agents=auto
+	p.lacking(v1alpha1.Resource())
+	p.forbid("sandboxreports", "list", "watch")
+	p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), bounded, Node("worker-1"))
+	levels := map[string]view.Level{}
+	for _, text := range texts(t, p) {
+		level, rest, _ := strings.Cut(text, " ")
+		id, _, _ := strings.Cut(rest, ":")
+		levels[id] = view.Level(level)
+	}
+	for _, id := range []string{"agents", "admission-policy", "versions", "crds", "rights"} {
+		if levels[id] != view.LevelUnknown {
+			t.Errorf("%s is %q", id, levels[id])
 		}
 	}
 }
