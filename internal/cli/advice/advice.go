@@ -39,7 +39,7 @@ type Advisor struct {
 
 // Flag appends a flag to Flags. It drops a value that no command can have.
 func (a *Advisor) Flag(name, value string) {
-	if text, ok := quote(value); ok {
+	if text, ok := Quote(value); ok {
 		a.Flags = append(a.Flags, "--"+name+"="+text)
 	}
 }
@@ -52,7 +52,7 @@ var helmNames = map[string]string{"kubeconfig": "kubeconfig", "context": "kube-c
 // ClusterFlag appends a flag that names the cluster to the flags of each program that has it.
 func (a *Advisor) ClusterFlag(name, value string) {
 	a.Flag(name, value)
-	text, ok := quote(value)
+	text, ok := Quote(value)
 	if !ok {
 		return
 	}
@@ -192,7 +192,7 @@ func (a Advisor) fill(t template, names map[string]string) (s view.Advice, known
 	if names["pool"] != "" {
 		inPool = " --pool={pool}"
 	}
-	command := a.OnCluster(replace(strings.ReplaceAll(t.Command, " {inpool}", inPool), quote))
+	command := a.OnCluster(replace(strings.ReplaceAll(t.Command, " {inpool}", inPool), Quote))
 	return view.Advice{Why: replace(t.Why, printable), Command: command, OnNode: replace(t.Node, printable)}, known
 }
 
@@ -216,9 +216,9 @@ var places = regexp.MustCompile(`\{[a-z]+(\.[a-z]+)?\}`)
 
 func printable(text string) (string, bool) { return view.Clean(text), text != "" }
 
-// quote quotes a name for a shell. An agent or a runtime may report any text as an id. ok is false for a text that a
-// command would take for a flag, or that has quotes or control characters.
-func quote(text string) (quoted string, ok bool) {
+// Quote quotes a name for a shell. An agent or a runtime may report any text as an id, and a snapshot may have any as a
+// name. ok is false for a text that a command would take for a flag, or that has quotes or control characters.
+func Quote(text string) (quoted string, ok bool) {
 	switch {
 	case text == "" || text[0] == '-' || strings.Contains(text, "'") || view.Clean(text) != text:
 		return "", false

@@ -63,7 +63,7 @@ func (p *Probe) agents(ctx context.Context) (line, error) {
 				node, holds, silence = f.Node, f.Holds, " "+f.Message+"."
 			}
 		}
-		return fail("ip-reconcile explain node/"+node,
+		return fail(commandOn("ip-reconcile explain %s", "node/"+node),
 			"%s. On %s only addresses of finished pods are released.%s", text, few(a.NoFreshReport), silence)
 	case !o.Nodes.IsKnown():
 		return unknown("%s. Which other nodes must report is unknown.", text)
@@ -82,7 +82,7 @@ func (p *Probe) nodes(context.Context) (line, error) {
 	if len(found) > 1 {
 		more = fmt.Sprintf(" Other nodes of this kind: %d. See 'ip-reconcile check --reason NodeNotReady'.", len(found)-1)
 	}
-	return warn("ip-reconcile explain node/"+found[0].Node, "%s.%s", found[0].Message, more)
+	return warn(commandOn("ip-reconcile explain %s", "node/"+found[0].Node), "%s.%s", found[0].Message, more)
 }
 
 // selection says which nodes --agent-nodes should select.

@@ -49,8 +49,8 @@ func (p *Probe) paused(ctx context.Context) (line, error) {
 				name += p.setBy(ctx, ippool.PoolResource, pool.NamespacedName)
 			}
 			names = append(names, name)
-			next = fmt.Sprintf("kubectl annotate ippools.whereabouts.cni.cncf.io -n %s %s %s-", pool.Namespace, pool.Name,
-				ippool.PausedAnnotation)
+			next = commandOn("kubectl annotate ippools.whereabouts.cni.cncf.io -n %s %s "+ippool.PausedAnnotation+"-",
+				pool.Namespace, pool.Name)
 		}
 	}
 	if len(names) > 0 {
@@ -166,8 +166,8 @@ func (p *Probe) fullPools(context.Context) (line, error) {
 	}
 	switch {
 	case len(waited) > 0:
-		return fail("ip-reconcile pools "+waited[0], "%s cannot start: no free address in %s.%s", screen.Count(pods, "pod"),
-			few(waited), more)
+		return fail(commandOn("ip-reconcile pools %s", waited[0]), "%s cannot start: no free address in %s.%s",
+			screen.Count(pods, "pod"), few(waited), more)
 	case len(full) > 0:
 		return warn("ip-reconcile pools", "%s nearly full: %s.%s", screen.Count(len(full), "pool"), few(full), more)
 	case more != "":

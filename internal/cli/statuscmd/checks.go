@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
@@ -165,6 +166,19 @@ func ok(format string, args ...any) (line, error) {
 
 func unknown(format string, args ...any) (line, error) {
 	return line{Level: view.LevelUnknown, Message: fmt.Sprintf(format, args...)}, nil
+}
+
+// commandOn is a command with names of objects, each quoted for a shell; "" where no command can have one of them.
+func commandOn(format string, names ...string) string {
+	quoted := make([]any, len(names))
+	for i, name := range names {
+		text, isQuotable := advice.Quote(name)
+		if !isQuotable {
+			return ""
+		}
+		quoted[i] = text
+	}
+	return fmt.Sprintf(format, quoted...)
 }
 
 // warn and fail have the command to type next.

@@ -47,6 +47,17 @@ func texts(t *testing.T, p *Probe) (all []string) {
 	return all
 }
 
+// lineOf is the line of a check, as text.
+func lineOf(t *testing.T, p *Probe, id string) string {
+	t.Helper()
+	for _, text := range texts(t, p) {
+		if _, rest, _ := strings.Cut(text, " "); strings.HasPrefix(rest, id+":") {
+			return text
+		}
+	}
+	return ""
+}
+
 // testdata/status.txt has the lines of each situation that differ from those of a sound cluster.
 func TestStatus_Situations(t *testing.T) {
 	var out strings.Builder
