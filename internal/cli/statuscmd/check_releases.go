@@ -327,7 +327,7 @@ func (p *Probe) lastPass(ctx context.Context) (line, error) {
 		return fail(p.own.logs(), "The last pass, %s ago, could not release %s: writes failed.", since,
 			screen.Count(last.Refused[plan.WriteFailed], "stale item"))
 	case err != nil: // an older version has not recorded its schedule
-		return ok("%s.", text)
+		return unknown("%s. When the next is due is unknown: the record has no schedule that can be read.", text)
 	}
 	return ok("%s. The next is due at %s.", text, clock(due))
 }

@@ -256,3 +256,15 @@ func TestStatus_AbsentByTheAPIServersOwnAnswer(t *testing.T) {
 		}
 	}
 }
+
+// Without its schedule nobody knows whether the next pass is overdue, however old the last one is.
+func TestStatus_PassWithoutASchedule(t *testing.T) {
+	const record = `{"at":"2026-09-01T04:30:00Z","result":"Succeeded","took":"1s","succeeded":"2026-09-01T04:30:00Z"`
+	for _, schedule := range []string{"", `,"schedule":"every now and then"`} {
+		p := sound()
+		p.pass(record + schedule + "}")
+		if text := lineOf(t, p, "last-pass"); strings.HasPrefix(text, string(view.LevelOK)) {
+			t.Errorf("schedule %q: %s", schedule, text)
+		}
+	}
+}
