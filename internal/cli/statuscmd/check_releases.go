@@ -343,26 +343,31 @@ func (p *Probe) versions(ctx context.Context) (line, error) {
 	if isUnlisted {
 		agents = "unknown"
 	}
-	tags := append([]string{p.Version}, running...)
+	var deployed []string // of the agents
 	for _, w := range p.daemonSets() {
 		agents = w.version()
-		tags = append(tags, agents)
+		deployed = append(deployed, agents)
 	}
 	known := sets.New[string]()
-	for _, tag := range tags {
+	for _, tag := range slices.Concat([]string{p.Version}, running, deployed) {
 		if v, err := version.ParseSemantic(tag); err == nil { // "devel" is none
 			known.Insert(v.String())
 		}
 	}
+	isNoRelease := func(tag string) bool {
+		_, err := version.ParseSemantic(tag)
+		return err != nil
+	}
 	text := fmt.Sprintf("The reconciler is version %s, the agents %s, this command %s",
 		cmp.Or(strings.Join(running, " and "), "unknown"), cmp.Or(agents, "unknown"), p.Version)
-	_, err = version.ParseSemantic(running[0])
 	switch {
 	case known.Len() > 1:
 		return warn(p.own.do("get", "-o wide"),
 			"%s. They may judge differently, and the reconciler ignores reports of newer agents.", text)
-	case err != nil:
+	case slices.ContainsFunc(running, isNoRelease):
 		return unknown("%s. The reconciler's image has no tag of a release.", text)
+	case slices.ContainsFunc(deployed, isNoRelease):
+		return unknown("%s. The agents' image has no tag of a release.", text)
 	case isUnlisted:
 		return unknown("%s. The agents could not be listed: %v.", text, p.unlisted)
 	}

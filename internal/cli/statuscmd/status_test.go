@@ -13,6 +13,7 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -265,6 +266,25 @@ func TestStatus_PassWithoutASchedule(t *testing.T) {
 		p.pass(record + schedule + "}")
 		if text := lineOf(t, p, "last-pass"); strings.HasPrefix(text, string(view.LevelOK)) {
 			t.Errorf("schedule %q: %s", schedule, text)
+		}
+	}
+}
+
+// A version that an image does not tell may be any.
+func TestStatus_VersionsThatAreUnknown(t *testing.T) {
+	for name, change := range map[string]func(*Probe){
+		"agents by digest": func(p *Probe) { p.daemonSet().Spec = running("example.com/ip-reconcile@sha256:00") },
+		"agents by another tag": func(p *Probe) {
+			p.daemonSet().Spec = running("example.com/ip-reconcile:latest")
+		},
+		"one of two replicas": func(p *Probe) {
+			p.put(p.replica("a", "0.1.0", corev1.PodRunning), p.replica("b", "latest", corev1.PodRunning))
+		},
+	} {
+		p := sound()
+		change(p)
+		if text := lineOf(t, p, "versions"); !strings.HasPrefix(text, string(view.LevelUnknown)) {
+			t.Errorf("%s: %s", name, text)
 		}
 	}
 }
