@@ -84,6 +84,11 @@ func (p *Pool) count(reserved map[network][]netip.Addr, unrecorded []netip.Addr)
 	p.countOthers(setOf(&usable))
 }
 
+// readsReservations reports whether an ADD to the pool leaves out what is reserved.
+func (p *Pool) readsReservations() bool {
+	return slices.ContainsFunc(p.Definitions, func(d *Definition) bool { return d.Network.Overlapping })
+}
+
 // countOthers counts which allocations are of no usable address, and which usable addresses have none and are not free.
 func (p *Pool) countOthers(usable *netipx.IPSet) {
 	allocated := 0

@@ -29,6 +29,9 @@ type Pool struct {
 	// Usable is how many addresses the definitions together can assign from an empty pool. Free is how many of them have
 	// no allocation, no reservation and no pod that carries them. Both are nil where the definitions are unknown.
 	Usable, Free *big.Int
+	// FreeUnknown is why Free is only the most that it may be: reservations keep addresses from ADDs, and could not be
+	// read. It is "" where Free is known, or nil.
+	FreeUnknown string
 	// Blocked is how many of the usable addresses are not free although they have no allocation: they have a reservation,
 	// for example of another pool, or a pod carries them; nil where Usable is nil.
 	Blocked *big.Int
@@ -60,7 +63,8 @@ type Definition struct {
 	next    netip.Addr // the first free address; invalid for none
 }
 
-// Fill is which part of the usable addresses is taken, 0 to 1. ok is false if that is unknown or no address is usable.
+// Fill is which part of the usable addresses is taken, 0 to 1; with FreeUnknown the least that may be. ok is false if
+// that is unknown or no address is usable.
 func (p *Pool) Fill() (fill float64, ok bool) {
 	if p.Usable == nil || p.Usable.Sign() == 0 {
 		return 0, false
@@ -90,6 +94,9 @@ func Of(j *findings.Assessment) *Pools {
 		p := &Pool{Pool: stored, Used: len(stored.Allocations)}
 		p.define(definitions, u.o)
 		p.count(reserved, unrecorded[stored.Ref()])
+		if why := u.o.Reservations.Why(); why != "" && p.readsReservations() {
+			p.FreeUnknown = "reservations, which keep addresses from ADDs, are unknown: " + why
+		}
 		known[stored], u.All = p, append(u.All, p)
 	}
 	for _, it := range j.Allocations {

@@ -65,9 +65,11 @@ func (s *Screen) poolTable(pools ...view.PoolUsage) {
 	s.Table(columns, lists.Map(pools, func(p view.PoolUsage) []string {
 		usable, blocked, free, outside := "?", "?", "?", "?"
 		used, waiting := p.Used, "?" // a pod waits only for a full pool
+		if p.Usable != nil {
+			usable, used, outside = amount(p.Usable.Int), p.Used-*p.Outside, strconv.Itoa(*p.Outside)
+		}
 		if p.Unknown == "" {
-			usable, blocked, free = amount(p.Usable.Int), amount(p.Blocked.Int), amount(p.Free.Int)
-			used, outside, waiting = p.Used-*p.Outside, strconv.Itoa(*p.Outside), strconv.Itoa(len(p.Waiting))
+			blocked, free, waiting = amount(p.Blocked.Int), amount(p.Free.Int), strconv.Itoa(len(p.Waiting))
 		} else {
 			unknown[p.Unknown] = append(unknown[p.Unknown], p.Pool)
 		}

@@ -155,6 +155,8 @@ func (p *Probe) fullPools(context.Context) (line, error) {
 			full = append(full, fmt.Sprintf("%s (%.0f %%)", pool.Ref(), 100*fill))
 		case pool.Unknown != "":
 			unread = append(unread, pool.Ref()+" ("+pool.Unknown+")")
+		case pool.FreeUnknown != "":
+			unread = append(unread, pool.Ref()+" ("+pool.FreeUnknown+")")
 		}
 	}
 	more := ""

@@ -2,6 +2,7 @@ package statuscmd
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -285,6 +286,23 @@ func TestStatus_VersionsThatAreUnknown(t *testing.T) {
 		change(p)
 		if text := lineOf(t, p, "versions"); !strings.HasPrefix(text, string(view.LevelUnknown)) {
 			t.Errorf("%s: %s", name, text)
+		}
+	}
+}
+
+// Addresses that a reservation keeps from ADDs are not free, so a pool may be full while reservations are unknown.
+func TestStatus_PoolsWhileReservationsAreUnknown(t *testing.T) {
+	unknownReservations := func(o *Observed) {
+		o.Reservations = facts.Unknown[[]*ippool.Reservation](errors.New("forbidden"))
+	}
+	for _, c := range []struct {
+		definition Part
+		want       view.Level
+	}{{NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), view.LevelUnknown}, {bounded, view.LevelOK}} {
+		p := sound()
+		p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), c.definition, bothFresh, unknownReservations)
+		if text := lineOf(t, p, "pools"); !strings.HasPrefix(text, string(c.want)) {
+			t.Errorf("want %s: %s", c.want, text)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"math/big"
 	"strings"
 
@@ -53,7 +54,8 @@ type PoolUsage struct {
 	Waiting []string `json:"waiting"`
 	// Networks are the NetworkAttachmentDefinitions that use the pool.
 	Networks []string `json:"networks"`
-	// Unknown says why usable, blocked, outside and free are null; absent where they are not.
+	// Unknown says why usable, blocked, outside, free and fill are null; while reservations cannot be read only blocked,
+	// free and fill are. It is absent where none is.
 	Unknown string `json:"unknown,omitempty"`
 	// DeleteCommand checks again that nothing uses the pool, and then deletes it. It is absent without --unused.
 	DeleteCommand string `json:"deleteCommand,omitempty"`
@@ -126,7 +128,7 @@ func (p *Picked) poolDetail(u *usage.Pools, pool *usage.Pool) PoolDetail {
 		Namespaces: lists.Map(pool.ByNamespace(), owner), Workloads: lists.Map(u.ByWorkload(pool), owner),
 		StaleEntries: lists.Map(pool.StaleEntries, p.Row),
 	}
-	if free := pool.FreeAddresses; free != nil {
+	if free := pool.FreeAddresses; free != nil && pool.FreeUnknown == "" {
 		d.FreeRanges, d.MoreFreeRanges = rangesOf(free)
 	}
 	return d
@@ -142,11 +144,14 @@ func (p *Picked) poolCircumstances(u *usage.Pools) Circumstances {
 func NewPoolUsage(p *usage.Pool) PoolUsage {
 	d := PoolUsage{Pool: p.Ref(), Range: p.RangeText, Used: p.Used, InUse: p.InUse, Held: p.Held, Stale: p.Stale,
 		Stopped: p.Stopped, Waiting: lists.Map(p.Waiting, types.NamespacedName.String),
-		Networks: p.Networks(), Unknown: p.Unknown}
+		Networks: p.Networks(), Unknown: cmp.Or(p.Unknown, p.FreeUnknown)}
 	if p.Unknown == "" {
-		d.Usable, d.Free, d.Blocked, d.Outside = &Count{p.Usable}, &Count{p.Free}, &Count{p.Blocked}, &p.Outside
+		d.Usable, d.Outside = &Count{p.Usable}, &p.Outside
 	}
-	if fill, ok := p.Fill(); ok {
+	if d.Unknown == "" {
+		d.Free, d.Blocked = &Count{p.Free}, &Count{p.Blocked}
+	}
+	if fill, ok := p.Fill(); ok && d.Unknown == "" {
 		d.Fill = &fill
 	}
 	return d

@@ -2,11 +2,13 @@ package view_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/view"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judgetest"
@@ -54,5 +56,17 @@ func TestPools_FreeRangesAreBounded(t *testing.T) {
 	p := view.NewPoolReport(&reconciler.Result{Assessment: j}, u, u.All).Pools[0]
 	if len(p.FreeRanges) != 20 || p.MoreFreeRanges != 80 || p.FreeRanges[0] != "10.0.0.1" {
 		t.Errorf("%d ranges and %d more: %v", len(p.FreeRanges), p.MoreFreeRanges, p.FreeRanges)
+	}
+}
+
+// How many addresses are free is unknown while reservations are, and how many are usable is not.
+func TestPools_WhileReservationsAreUnknown(t *testing.T) {
+	text, _ := poolsJSON(t, NAD("a", WhereaboutsConfig("10.0.0.0/29", "")), Pool("10.0.0.0-29", "10.0.0.0/29"),
+		func(o *Observed) { o.Reservations = facts.Unknown[[]*ippool.Reservation](errors.New("forbidden")) })
+	for _, want := range []string{`"usable":6,`, `"outside":0,"blocked":null,"free":null,"fill":null`,
+		`"unknown":"reservations, which keep addresses from ADDs, are unknown: forbidden"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the document lacks %s: %s", want, text)
+		}
 	}
 }

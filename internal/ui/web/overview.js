@@ -152,7 +152,7 @@ function poolRow(p) {
   const unknown = () => el("span", { title: p.unknown }, "unknown");
   return [poolLink(p.pool), p.range, fill(p), p.inUse, p.held, p.stale, p.blocked ?? unknown(), p.free ?? unknown(),
     p.usable === null ? unknown() : [p.usable, p.outside > 0 && ` and ${p.outside} outside`],
-    p.unknown ? unknown() : p.waiting.length];
+    p.unknown && p.waiting.length === 0 ? unknown() : p.waiting.length];
 }
 
 // parts are what fills a pool. Together they are what is usable, and allocations outside of that.
