@@ -59,13 +59,17 @@ type state struct {
 	changed chan struct{}
 }
 
-// kept are the answers of one View, by question and subject. Each is made once.
+// kept are the answers of one View, by question and subject, at most maxKept. Each is made once. An error is not kept:
+// the same question is asked again.
 type kept struct {
 	view    *View
 	shown   time.Time
 	mu      sync.Mutex
-	answers map[question]func() ([]byte, error)
+	answers map[question]*answer
 }
+
+// answer is one that is kept. make makes it at the first call.
+type answer struct{ make func() ([]byte, error) }
 
 // New returns a Page without a judgement. problem says why it has none. isLocal is true for a page without replicas
 // behind a Service.
@@ -76,7 +80,7 @@ func New(isLocal bool, problem string) *Page {
 
 // Show replaces the judgement that is shown.
 func (p *Page) Show(v *View) {
-	p.set(&kept{view: v, shown: time.Now(), answers: map[question]func() ([]byte, error){}}, "")
+	p.set(&kept{view: v, shown: time.Now(), answers: map[question]*answer{}}, "")
 }
 
 // Fail says why no newer judgement is shown.
@@ -188,7 +192,7 @@ func (s state) answer(w http.ResponseWriter, r *http.Request, name string) {
 
 // answer returns an answer as compressed JSON. Whoever asks first makes it, for all that ask for the same.
 func (k *kept) answer(ctx context.Context, q question) ([]byte, error) {
-	render := sync.OnceValues(func() ([]byte, error) {
+	a := &answer{sync.OnceValues(func() ([]byte, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerFor)
 		defer cancel()
 		d, err := k.view.answer(ctx, q)
@@ -202,13 +206,32 @@ func (k *kept) answer(ctx context.Context, q question) ([]byte, error) {
 		}
 		err = zip.Close()
 		return text.Bytes(), err
-	})
+	})}
 	k.mu.Lock()
 	if known := k.answers[q]; known != nil {
-		render = known
-	} else if len(k.answers) < maxKept {
-		k.answers[q] = render
+		a = known
+	} else {
+		k.makeRoom()
+		k.answers[q] = a
 	}
 	k.mu.Unlock()
-	return render()
+	body, err := a.make()
+	if err != nil {
+		k.mu.Lock()
+		if k.answers[q] == a {
+			delete(k.answers, q)
+		}
+		k.mu.Unlock()
+	}
+	return body, err
+}
+
+// makeRoom forgets any answer if there are as many as may be kept. The caller holds mu.
+func (k *kept) makeRoom() {
+	for q := range k.answers {
+		if len(k.answers) < maxKept {
+			return
+		}
+		delete(k.answers, q)
+	}
 }
