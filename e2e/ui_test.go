@@ -3,9 +3,11 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +17,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -310,6 +313,63 @@ func TestUI_LostConnectionHeals(t *testing.T) {
 	b.do(chromedp.SendKeys("#token", again[strings.Index(again, "=")+1:]+"\r"))
 	b.shows("#time", "judged at 2026-11-20 11:00:00 UTC")
 	equal(t, "the line about the connection", b.text("#connection"), "")
+}
+
+// The passes of 'serve --ui' fail. The overview of the last one that succeeded does not say that everything works.
+func TestUI_OldDataIsNoAllClear(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	_, text := ui(t, "--snapshot", sampleCluster)
+	page := try(url.Parse(text)).must(t)
+	proxy, fails := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: page.Scheme, Host: page.Host}), make(chan bool)
+	proxy.ModifyResponse = func(r *http.Response) error {
+		if !strings.HasSuffix(r.Request.URL.Path, "/data/overview") {
+			return nil
+		}
+		body := try(io.ReadAll(r.Body)).must(t)
+		raw := map[string]json.RawMessage{}
+		check(t, json.Unmarshal(body, &raw))
+		for _, name := range []string{"status", "pools", "check"} {
+			var part map[string]any
+			check(t, json.Unmarshal(raw[name], &part))
+			for field, value := range map[string]any{"level": "OK", "lines": []any{}, "pools": []any{}, "unknown": []any{},
+				"findings": []any{}, "allocations": []any{}, "reservations": []any{}} {
+				if _, has := part[field]; has {
+					part[field] = value
+				}
+			}
+			raw[name] = try(json.Marshal(part)).must(t)
+		}
+		body = try(json.Marshal(raw)).must(t)
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		r.Header.Set("Content-Length", strconv.Itoa(len(body)))
+		return nil
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/events") {
+			r.Header.Del("Accept-Encoding")
+			proxy.ServeHTTP(w, r)
+			return
+		}
+		for _, problem := range []string{"", "The last pass has failed: no route to host"} {
+			fmt.Fprintf(w, "data: {\"time\":\"2026-11-20T10:00:00Z\",\"problem\":%q}\n\n", problem)
+			_ = http.NewResponseController(w).Flush()
+			select {
+			case <-fails:
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}))
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { close(fails) })
+	page.Scheme, page.Host = "http", strings.TrimPrefix(server.URL, "http://")
+	b.open(page.String())
+	b.shows(".verdict", "Everything works.")
+	fails <- true
+	b.shows("#connection", "The last pass has failed")
+	b.shows(".verdict", "No fault was found, but not everything is known.")
+	b.shows(".attention", "What is shown is old", "no route to host")
 }
 
 // A laptop's network changes: the requests of that moment get no answer, or a part of one, and the page asks again.

@@ -9,6 +9,7 @@ const time = document.getElementById("time");
 const state = document.getElementById("connection");
 let newest = { time: "", problem: "", received: 0 };
 let shown = "", shownText = "";
+let redraw = null; // what is shown, drawn again
 
 const views = { "": ["overview", overview], pool: ["pool", pool], explain: ["explain", explain], history: ["history", history] };
 
@@ -65,14 +66,15 @@ async function show(isNew) {
     const same = text.replace(/"(observedAt|knownForSeconds|ageSeconds)":("[^"]*"|\d+)/g, "").replace(/at \d[^ ]*Z\.\\n/, "");
     if (!isNew && shown === at && same === shownText) return;
     [shown, shownText] = [at, same];
-    content = draw(JSON.parse(text), subject);
+    redraw = () => draw(JSON.parse(text), subject, state.textContent);
+    content = redraw();
   } catch (error) {
     if (at !== location.hash) return;
     if (error instanceof Refused) {
       if (token !== sessionStorage.getItem("token")) return; // it was replaced meanwhile
       if (!isNew && document.getElementById("token")) return; // somebody may be typing one
     }
-    [shown, shownText] = [at, ""];
+    [shown, shownText, redraw] = [at, "", null];
     content = error instanceof Refused ? [signIn(error)] : [el("h1", {}, subject || "ip-reconcile"),
       el("p", { class: "problem" }, error.message)];
   } finally {
@@ -170,7 +172,7 @@ function received(event) {
   const isNewer = event.time !== newest.time, wasLost = state.textContent !== "";
   newest = { ...event, received: Date.now() };
   document.getElementById("to-history").hidden = event.isSnapshot;
-  state.textContent = event.problem || "";
+  say(event.problem || "");
   document.body.classList.remove("lost");
   tick();
   if (isNewer || wasLost) show(false);
@@ -178,8 +180,14 @@ function received(event) {
 
 function lost(error) {
   document.body.classList.add("lost");
-  const text = `Connection lost (${error.message}). Trying again; what is shown may be old.`;
-  if (state.textContent !== text) state.textContent = text;
+  say(`Connection lost (${error.message}). Trying again; what is shown may be old.`);
+}
+
+// say says why what is shown may be old, "" for no reason. The overview, which says that everything works, says it, too.
+function say(text) {
+  if (state.textContent === text) return;
+  state.textContent = text;
+  if (redraw && route().view === "" && shown === location.hash) replace(redraw(), false);
 }
 
 function tick() {

@@ -4,12 +4,13 @@ import { badge, carrier, command, el, explainLink, list, poolLink, section, shor
 
 const marks = { Error: "✗", Warning: "!", OK: "✓", Unknown: "–" };
 
-export function overview({ status, pools, check, conflicts, commands }) {
-  const { cards, checks, stale } = attention(status, pools, check, conflicts);
+// old says why there is nothing newer, "" if this is the newest.
+export function overview({ status, pools, check, conflicts, commands }, subject, old) {
+  const { cards, checks, stale } = attention(status, pools, check, conflicts, old);
   const items = [...check.allocations, ...check.reservations];
   return [
     el("h1", {}, "Overview"),
-    verdict(status, check),
+    verdict(status, check, old),
     el("p", { class: "cluster" }, where(status.cluster)),
     section("Needs attention first", cards.length > 0 ? el("ol", { class: "attention" }, cards) :
       el("p", {}, "Nothing needs attention.")),
@@ -29,11 +30,11 @@ export function overview({ status, pools, check, conflicts, commands }) {
 // withoutAgents is a line that says what is not in use, rather than what could not be read.
 const withoutAgents = (l, check) => l.id === "agents" && l.level === "Unknown" && !check.agents.inUse && check.unknown.length === 0;
 
-// verdict never says that everything works while something is unknown.
-function verdict(status, check) {
+// verdict never says that everything works while something is unknown, or old.
+function verdict(status, check, old) {
   const texts = { OK: "Everything works", Warning: "It works, and needs attention", Error: "Something does not work",
     Unknown: "No fault was found, but not everything is known" };
-  const unknown = check.unknown.length > 0 || status.lines.some((l) => l.level === "Unknown" && !withoutAgents(l, check));
+  const unknown = old || check.unknown.length > 0 || status.lines.some((l) => l.level === "Unknown" && !withoutAgents(l, check));
   const level = status.level === "OK" && unknown ? "Unknown" : status.level;
   return el("p", { class: "verdict " + level }, el("span", { "aria-hidden": "true" }, marks[level] + " "), texts[level] + ".");
 }
@@ -59,7 +60,8 @@ const most = 10; // cards of one kind
 
 // attention is what an operator answers first: pods that cannot start, then two pods at one address, then what stops
 // all releases, then what is unknown, then all other findings. The lines of status that have no card are the checks.
-function attention(status, pools, check, conflicts) {
+// Before all of it is why what is shown is old.
+function attention(status, pools, check, conflicts, old) {
   const now = status.observedAt;
   const card = (title, ...content) => el("li", {}, el("h3", {}, title), content);
   const text = (message, ...links) => [el("p", {}, short(message)), links.length > 0 && el("p", {}, links)];
@@ -80,6 +82,7 @@ function attention(status, pools, check, conflicts) {
     .filter((k) => !["Conflict", "NoFreshReport", "NodeNotReady"].includes(k))
     .sort((a, b) => severity(a) - severity(b));
   const cards = [
+    old && card("What is shown is old", text(old)),
     full.slice(0, most).map((p) => card("Range full", text(`${p.used - (p.outside ?? 0)} of ${p.usable} addresses are used, ${p.stale} are stale, ` +
       `${p.held} are held. Pods that wait: ${p.waiting.length}.`, poolLink(p.pool, "Show the pool " + p.pool)))),
     full.length > most && card("More full ranges", text(`${full.length - most} more pools are full, see below.`)),
