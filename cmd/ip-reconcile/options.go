@@ -165,8 +165,10 @@ func (o *options) reconciler(ctx context.Context) (*reconciler.Reconciler, *kube
 		return nil, nil, err
 	}
 	// A variable of a script may be empty. Without a filter the command would be about everything.
+	// Without a file it would not be written, or not be read, and without a mode a dry run would write.
 	for _, name := range []string{"address", "pool", "pod-namespace", "on-node", "verdict", "reason", "fail-on",
-		"snapshot", "new-range", "range-start", "range-end", "exclude", "definition"} {
+		"snapshot", "new-range", "range-start", "range-end", "exclude", "definition", "retire", "pod", "override",
+		"because", "now", "cri", "filename", "output-file", "audit-log", "dry-run"} {
 		if flag := o.given.Lookup(name); flag != nil && flag.Changed && strings.Trim(flag.Value.String(), "[,]") == "" {
 			return nil, nil, fmt.Errorf("--%s is empty: give it a value, or leave it out", name)
 		}

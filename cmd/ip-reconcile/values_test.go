@@ -1,0 +1,38 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
+)
+
+// A variable of a script may be empty. Its flag must not be taken for one that is not given.
+func TestFlags_EmptyValues(t *testing.T) {
+	dir, config := retirableIn(t), kubeconfigOf(t, "https://"+nobody)
+	for _, args := range []string{
+		"plan --retire= --snapshot " + dir, "plan --retire=, --snapshot " + dir, "plan --output-file= --snapshot " + dir,
+		"check --now= --snapshot " + dir, "release 10.9.0.1 --pod= --snapshot " + dir,
+		"release 10.9.0.1 --override= --because= --snapshot " + dir, "run --dry-run= --snapshot " + dir,
+		"history --filename= --kubeconfig " + config, "explain --filename= 10.9.0.1 --snapshot " + dir,
+		"run --yes --cri= --node=worker-1 --kubeconfig " + config, "run --yes --audit-log= --kubeconfig " + config,
+		"recover --yes --dry-run= --kubeconfig " + config, "pools retire 10.9.0.0-24 --yes --dry-run= --kubeconfig " + config,
+	} {
+		t.Run(args, func(t *testing.T) {
+			refused(t, strings.Fields(args), []string{"is empty: give it a value, or leave it out"})
+		})
+	}
+}
+
+// An empty --dry-run is not consent to write.
+func TestDryRun_EmptyValueReleasesNothing(t *testing.T) {
+	server, config, _ := planned(t)
+	code, out, errs := run(t, "run", "--yes", "--dry-run=", "--confirm-after", "0s", "--kubeconfig", config,
+		"--reconciler-namespace", "kube-system")
+	server.Lock()
+	defer server.Unlock()
+	pool := server.Get(fakeapi.At(fakeapi.Pools, "kube-system", "10.9.0.0-24"))
+	if code != exitFailed || !strings.Contains(string(pool.JSON), "box-1") {
+		t.Errorf("exit code %d, or it was released:\n%s%s", code, out, errs)
+	}
+}
