@@ -165,9 +165,9 @@ Text is as wide as the terminal, or as COLUMNS says. NO_COLOR switches colours o
 		})
 	for _, c := range root.Commands() {
 		c.SuggestFor = meantBy[c.Name()]
-		fixedCompletions(c)
-		for _, sub := range c.Commands() {
-			fixedCompletions(sub)
+		for _, c := range append(c.Commands(), c) {
+			fixedCompletions(c)
+			refuseRepeated(c)
 		}
 	}
 	root.InitDefaultHelpCmd()

@@ -36,3 +36,20 @@ func TestDryRun_EmptyValueReleasesNothing(t *testing.T) {
 		t.Errorf("exit code %d, or it was released:\n%s%s", code, out, errs)
 	}
 }
+
+// The last value of a flag would replace the others, and the command would say that everything is done.
+func TestFlags_GivenTwice(t *testing.T) {
+	for _, args := range []string{
+		"release --pod default/db-0 --pod default/web-13", "release --on-node worker-1 --on-node worker-2",
+		"apply -f a.json -f b.json --yes", "explain -f a.txt -f b.txt", "run --dry-run --snapshot a --snapshot b",
+		"pools check 10.0.0.0-24 --new-range 10.0.0.0/25 --new-range 10.0.0.0/26", "plan --output-file a --output-file b",
+	} {
+		t.Run(args, func(t *testing.T) {
+			refused(t, strings.Fields(args), []string{"the flag is given twice, and takes one value"})
+		})
+	}
+	code, out, errs := run(t, "check", "--on-node", "worker-1", "--on-node", "worker-2", "--snapshot", sample)
+	if code == exitFailed {
+		t.Errorf("a list cannot be given twice:\n%s%s", out, errs)
+	}
+}
