@@ -77,6 +77,9 @@ func parse(args []string, stdout, stderr io.Writer) (given *command, code int) {
 		return nil, exitDone
 	case err != nil:
 		return nil, exitNotObserved
+	case f.NArg() > 0: // flags behind it would be ignored, and "-trust-network-status false" would mean true
+		fmt.Fprintf(stderr, "%q is no flag: ip-reconciler takes no arguments; write a value as -flag=value\n", f.Arg(0))
+		return nil, exitNotObserved
 	case *timeout <= 0:
 		fmt.Fprintf(stderr, "-timeout %d: must be above zero\n", *timeout)
 		return nil, exitNotObserved

@@ -64,6 +64,8 @@ func TestRun_FlagsThatEndTheProgram(t *testing.T) {
 		{"-timeout 0", exitNotObserved, "", "-timeout 0: must be above zero"},
 		{"-timeout soon", exitNotObserved, "", "-timeout"},
 		{"-dry-run", exitNotObserved, "", "-dry-run"},
+		{"-trust-network-status false", exitNotObserved, "", `"false" is no flag`},
+		{"run -timeout 30", exitNotObserved, "", `"run" is no flag`},
 		{"-h", exitDone, "", "-kubeconfig"},
 		{"-version", exitDone, "ip-reconciler version " + version.Get().String() + "\n", ""},
 		{"--version", exitDone, "ip-reconciler version " + version.Get().String() + "\n", ""},
