@@ -28,6 +28,8 @@ import (
 type retireOptions struct {
 	options
 	lostSlices bool
+	// mayLack is true if the selected node slices may not be all.
+	mayLack bool
 }
 
 func newRetire(std streams) *cobra.Command {
@@ -56,8 +58,9 @@ SliceWithoutNode names them. The Node must be missing for 40 seconds at least.
 retire asks. --yes is the answer in advance. Without --yes and without a terminal to ask on,
 retire does nothing: exit code 2. --dry-run and --snapshot write nothing.
 
-Exit code 0: the pools are deleted, or would be; 1: a pool is kept, and the output says why;
-2: the cluster could not be read, has no such pool, or forbids it.
+Exit code 0: the pools are deleted, or would be; 1: a pool is kept, and the output says why,
+or it is unknown which slices have no node; 2: the cluster could not be read, has no such
+pool, or forbids it.
 `,
 		Example: `  ip-reconcile pools retire 10.0.0.0-24 --dry-run
   ip-reconcile pools retire kube-system/10.0.0.0-24
@@ -95,7 +98,12 @@ func (o *retireOptions) retire(ctx context.Context, args []string) error {
 	a := checked.Assessment
 	var pools []*ippool.Pool
 	if o.lostSlices {
-		if pools = lostSlices(a); len(pools) == 0 {
+		pools = lostSlices(a)
+		switch o.mayLack = slices.Contains(findings.UnknownKinds(a.Observation), findings.SliceWithoutNode); {
+		case o.mayLack:
+			fmt.Fprintln(o.err, "Which pools are slices of nodes that are gone for good is unknown, since not everything could "+
+				"be read.")
+		case len(pools) == 0:
 			fmt.Fprintln(o.err, "No pool is the slice of a node that is gone for good.")
 		}
 	} else if pools, err = namedPools(a, args); err != nil {
@@ -137,8 +145,8 @@ func (o *options) askToRetire(ctx context.Context, d *view.RetireReport, n int) 
 		answer{document: d, screen: func(s *screen.Screen) { s.Retire(d) }})
 }
 
-func (o *options) retireAnswer(d *view.RetireReport) answer {
-	return answer{document: d, notes: d.Notes, names: d.Names, isUnresolved: d.Kept(),
+func (o *retireOptions) retireAnswer(d *view.RetireReport) answer {
+	return answer{document: d, notes: d.Notes, names: d.Names, isUnresolved: d.Kept() || o.mayLack,
 		screen: func(s *screen.Screen) { s.Retire(d) }}
 }
 

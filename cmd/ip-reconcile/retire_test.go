@@ -87,6 +87,27 @@ func TestRetire_OfASnapshot(t *testing.T) {
 	}
 }
 
+// While nodes are unknown, it is unknown which slices have none.
+func TestRetire_SlicesWhileNodesAreUnknown(t *testing.T) {
+	server, config, _ := planned(t)
+	args := strings.Fields("pools retire --slices-without-node --yes --reconciler-namespace kube-system " +
+		"--request-timeout 1s --kubeconfig " + config)
+	if code, out, errs := run(t, args...); code != exitClean || !strings.Contains(errs, "No pool is the slice of a node") {
+		t.Errorf("exit code %d:\n%s%s", code, out, errs)
+	}
+	server.Instead = func(q *fakeapi.Request) *fakeapi.Answer {
+		if q.Method != http.MethodGet || q.Resource != fakeapi.Nodes {
+			return nil
+		}
+		a := fakeapi.Failure(http.StatusForbidden, metav1.StatusReasonForbidden, "no")
+		return &a
+	}
+	code, out, errs := run(t, args...)
+	if code != exitUnresolved || !strings.Contains(errs, "is unknown") || strings.Contains(errs, "No pool is") {
+		t.Errorf("exit code %d:\n%s%s", code, out, errs)
+	}
+}
+
 // The question has what is deleted, and anything but a yes deletes nothing.
 func TestRetire_AsksOnATerminal(t *testing.T) {
 	for answer, want := range asking {
