@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -105,6 +106,18 @@ func TestRetire_SlicesWhileNodesAreUnknown(t *testing.T) {
 	code, out, errs := run(t, args...)
 	if code != exitUnresolved || !strings.Contains(errs, "is unknown") || strings.Contains(errs, "No pool is") {
 		t.Errorf("exit code %d:\n%s%s", code, out, errs)
+	}
+}
+
+// What is stale elsewhere was not asked for, also if no pool is selected.
+func TestRetire_NoPoolHasNoItems(t *testing.T) {
+	dir := copySample(t)
+	pauseEverything(t, dir)
+	_, out, _ := run(t, "pools", "retire", "--slices-without-node", "-o", "json", "--snapshot", dir)
+	var d view.RetireReport
+	check(t, json.Unmarshal([]byte(out), &d))
+	if len(d.Pools)+len(d.Failed) != 0 {
+		t.Errorf("%d pools, and %d items are not released", len(d.Pools), len(d.Failed))
 	}
 }
 

@@ -84,7 +84,11 @@ func (p *RetiredPool) ReleasesFirst() bool {
 // NewRetireReport returns the document of pools retire.
 func NewRetireReport(out *reconciler.Result, all []*reconciler.Retirement, isDryRun bool) *RetireReport {
 	names := lists.Map(all, func(x *reconciler.Retirement) string { return x.Pool.Ref() })
-	p := Pick(out, Filter{Pools: names})
+	f := Filter{Pools: names}
+	if len(names) == 0 { // without pools the filter would pick all items
+		f.Has = func(*judge.Item) bool { return false }
+	}
+	p := Pick(out, f)
 	released := slices.SortedStableFunc(slices.Values(lists.Filter(out.Released, p.Filter.Item)), judge.ByPlace)
 	failed := lists.Filter(out.Refused, func(x plan.Refused) bool { return p.Filter.Item(x.Item) })
 	slices.SortStableFunc(failed, func(a, b plan.Refused) int { return judge.ByPlace(a.Item, b.Item) })
