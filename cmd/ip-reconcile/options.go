@@ -209,7 +209,16 @@ func (o *options) refuseUseless() error {
 		flags.RefuseWithout(f, "snapshot", ": a live cluster lists its pods", "pods-complete"),
 		flags.RefuseWith(f, "snapshot", "to which nothing is written", "audit-log", "without-lease", "without-pause"),
 		flags.RefuseWith(f, "snapshot", "which needs no requests", "kube-api-qps", "kube-api-burst", "request-timeout"),
+		o.checkStdout(),
 	)
+}
+
+// checkStdout returns an error if both the log of releases and a document would be written to stdout.
+func (o *options) checkStdout() error {
+	if log := o.given.Lookup("audit-log"); log == nil || log.Value.String() != "-" || o.isTable() {
+		return nil
+	}
+	return fmt.Errorf("--audit-log - writes to stdout, as --output %s does: name a file", o.output)
 }
 
 func (o *options) readSnapshot() (_ *snapshot.Snapshot, err error) {

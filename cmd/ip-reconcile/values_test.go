@@ -53,3 +53,22 @@ func TestFlags_GivenTwice(t *testing.T) {
 		t.Errorf("a list cannot be given twice:\n%s%s", out, errs)
 	}
 }
+
+// A program that reads the document cannot read it behind the lines of the log.
+func TestFlags_AuditLogAndDocumentOnStdout(t *testing.T) {
+	server, config, _ := planned(t)
+	args := strings.Fields("run --yes --audit-log - --confirm-after 0s --reconciler-namespace kube-system --kubeconfig " +
+		config)
+	for _, output := range []string{"json", "yaml", "name", "jsonpath={.kind}"} {
+		refused(t, append(args, "-o", output), []string{"--audit-log - writes to stdout, as --output " + output + " does"})
+	}
+	server.Lock()
+	pool := server.Get(fakeapi.At(fakeapi.Pools, "kube-system", "10.9.0.0-24"))
+	server.Unlock()
+	if !strings.Contains(string(pool.JSON), "box-1") {
+		t.Error("it was released")
+	}
+	if code, out, errs := run(t, args...); code != exitClean || !strings.Contains(out, "Released 1 item") {
+		t.Errorf("exit code %d:\n%s%s", code, out, errs)
+	}
+}
