@@ -55,7 +55,7 @@ Exit code 0: printed; 1: --verify found a fault; 2: the history could not be rea
 				has = subject.Has
 			}
 			age, err := parseAge(since)
-			if err != nil {
+			if err != nil || age < 0 {
 				return fmt.Errorf("--since %q: must be an age, for example 7d or 12h", since)
 			}
 			lines, now, err := o.history(c.Context(), file)

@@ -72,3 +72,19 @@ func TestFlags_AuditLogAndDocumentOnStdout(t *testing.T) {
 		t.Errorf("exit code %d:\n%s%s", code, out, errs)
 	}
 }
+
+// A negative time would switch a limit off, or hide all records.
+func TestFlags_NegativeValues(t *testing.T) {
+	config := kubeconfigOf(t, "https://"+nobody)
+	for args, want := range map[string]string{
+		"run --dry-run --max-wait=-5m --snapshot " + sample:         "--max-wait -5m0s: must not be negative",
+		"check --request-timeout=-1s --kubeconfig " + config:        "--request-timeout -1s: must not be negative",
+		"check --confirm-after=-1s --snapshot " + sample:            "--confirm-after -1s: must not be negative",
+		"check --kube-api-qps=NaN --kubeconfig " + config:           "must be above zero",
+		"history --since=-12h --kubeconfig " + config:               `--since "-12h": must be an age`,
+		"history --since=-7d --kubeconfig " + config:                `--since "-7d": must be an age`,
+		"check --unreachable-node-timeout=-1s --snapshot " + sample: "must not be negative",
+	} {
+		t.Run(args, func(t *testing.T) { refused(t, strings.Fields(args), []string{want}) })
+	}
+}

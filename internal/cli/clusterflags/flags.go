@@ -106,6 +106,10 @@ func (o *Flags) Reconciler(log *slog.Logger) (_ *reconciler.Reconciler, err erro
 		return nil, fmt.Errorf("--unreachable-node-timeout %s: must not be negative", o.UnreachableNodeTimeout)
 	case o.ConfirmAfter < 0:
 		return nil, fmt.Errorf("--confirm-after %s: must not be negative", o.ConfirmAfter)
+	case o.MaxWait < 0: // no limit would follow
+		return nil, fmt.Errorf("--max-wait %s: must not be negative", o.MaxWait)
+	case o.Timeout < 0:
+		return nil, fmt.Errorf("--request-timeout %s: must not be negative", o.Timeout)
 	}
 	if o.AgentNodes, err = labels.Parse(o.agentNodes); err != nil {
 		return nil, fmt.Errorf("--agent-nodes %q: must be a label selector, for example kubernetes.io/os=linux", o.agentNodes)
@@ -148,7 +152,7 @@ func (o *Flags) Connect(component string, log *slog.Logger) (
 	*reconciler.Reconciler, *kube.Cluster, *rest.Config, error,
 ) {
 	r, err := o.Reconciler(log)
-	if err == nil && (o.QPS <= 0 || o.Burst <= 0) {
+	if err == nil && (!(o.QPS > 0) || o.Burst <= 0) { // NaN is not above zero
 		err = errors.New("--kube-api-qps and --kube-api-burst must be above zero")
 	}
 	var config *rest.Config
