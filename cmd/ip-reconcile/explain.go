@@ -225,7 +225,8 @@ func (o *options) advisor() advice.Advisor {
 		a.ClusterFlag("context", "CONTEXT_OF_THAT_CLUSTER")
 	}
 	for _, name := range []string{
-		"reconciler-namespace", "lease-namespace", "agents", "agent-nodes", "trust-network-status", "confirm-after",
+		"reconciler-namespace", "lease-namespace", "agents", "agent-nodes", "trust-network-status",
+		"unreachable-node-timeout", "confirm-after",
 	} {
 		if flag := o.given.Lookup(name); flag != nil && flag.Changed {
 			a.Flag(name, flag.Value.String())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/planfile"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
@@ -118,7 +119,7 @@ func (o *options) plan(ctx context.Context, file string) error {
 				s.Line("\nWrote %s without items: nothing can be released now, so there is nothing to apply.", file)
 			default:
 				s.Line("\nWrote %s to %s. Delete what must stay, then run:\n    %s", sizeOf(p), file,
-					o.advisor().OnCluster("ip-reconcile apply -f "+file))
+					o.advisor().OnCluster(o.applyCommand(file)))
 			}
 		},
 	}
@@ -137,6 +138,15 @@ func (o *options) plan(ctx context.Context, file string) error {
 		}
 	}
 	return o.print(ctx, a)
+}
+
+// applyCommand is the command that applies a plan. The breaker counts again then.
+func (o *options) applyCommand(file string) string {
+	command := "ip-reconcile apply -f " + advice.QuotePath(file)
+	if o.AllowMassRelease {
+		command += " --allow-mass-release"
+	}
+	return command
 }
 
 // sizeOf counts what a plan has.
@@ -165,8 +175,8 @@ func (o *options) planRetirement(ctx context.Context, r *reconciler.Reconciler) 
 	planned := r.PlanRetirement(a, pools)
 	for _, x := range planned {
 		if x.State != reconciler.PoolWould {
-			return nil, fmt.Errorf("--retire %s: the pool is kept: %s; 'ip-reconcile pools retire %s --dry-run' lists all of it",
-				x.Pool.Ref(), x.Why(), x.Pool.Ref())
+			return nil, fmt.Errorf("--retire %s: the pool is kept: %s; '%s pools retire %s --dry-run' lists all of it",
+				x.Pool.Ref(), x.Why(), commandName(), x.Pool.Ref())
 		}
 	}
 	isLeft := judge.IDs(leftoversOf(planned))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -54,6 +55,24 @@ func TestPlan_SaysWhatItWrites(t *testing.T) {
 	_, out, _ := run(t, "plan", "--snapshot", dir, "--address", "10.0.0.1", "--output-file", empty)
 	if strings.Contains(out, "apply -f") || !strings.Contains(out, "Wrote "+empty+" without items") {
 		t.Errorf("the plan without items says:\n%s", out)
+	}
+}
+
+// The command can be pasted: a shell reads the file's name, and apply judges as plan does.
+func TestPlan_PrintsTheCommandThatAppliesIt(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "it's $(my) plan.json")
+	_, out, errs := run(t, "plan", "--snapshot", retirableIn(t), "--output-file", file, "--allow-mass-release",
+		"--unreachable-node-timeout", "1h")
+	_, command, isThere := strings.Cut(out, "then run:\n    ip-reconcile ")
+	if !isThere {
+		t.Fatalf("no command:\n%s%s", out, errs)
+	}
+	words, err := exec.Command("sh", "-c", `printf '%s\n' `+command).Output()
+	check(t, err)
+	want := "apply\n-f\n" + file + "\n--allow-mass-release\n--context=CONTEXT_OF_THAT_CLUSTER\n" +
+		"--unreachable-node-timeout=1h0m0s\n"
+	if string(words) != want {
+		t.Errorf("got\n%swant\n%s", words, want)
 	}
 }
 

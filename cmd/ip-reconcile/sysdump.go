@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/statuscmd"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/sysdump"
@@ -72,7 +73,7 @@ func (o *options) sysdump(ctx context.Context, path string, redact bool) error {
 	return o.print(ctx, answer{
 		document: &d.Manifest, isUnresolved: len(d.Manifest.Missing) > 0,
 		names:  func() []string { return d.Manifest.Files },
-		screen: func(s *screen.Screen) { s.Sysdump(&d.Manifest, path, o.judging()) },
+		screen: func(s *screen.Screen) { s.Sysdump(&d.Manifest, path, o.checkCommand(path)) },
 	})
 }
 
@@ -130,12 +131,14 @@ func (std streams) continues(ctx context.Context, nodes int) bool {
 		"The cluster has %d nodes; the archive gets the logs of ten node agents at most. Continue?", nodes))
 }
 
-// judging are the flags that decide about verdicts, where they are not the defaults.
-func (o *options) judging() (flags string) {
+// checkCommand is the command that judges an archive, with the flags that decide about verdicts where they are not the
+// defaults.
+func (o *options) checkCommand(path string) string {
+	command := commandName() + " check --snapshot " + advice.QuotePath(path) + " --all"
 	for _, name := range []string{"agent-nodes", "agents", "trust-network-status", "unreachable-node-timeout"} {
 		if f := o.given.Lookup(name); f.Value.String() != f.DefValue {
-			flags += fmt.Sprintf(" --%s='%s'", name, f.Value)
+			command += fmt.Sprintf(" --%s='%s'", name, f.Value)
 		}
 	}
-	return flags
+	return command
 }

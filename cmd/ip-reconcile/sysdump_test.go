@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 )
 
 func TestSysdump_AsksWithManyNodes(t *testing.T) {
@@ -41,5 +43,18 @@ func TestSysdump_RedactedWithoutObjects(t *testing.T) {
 		[]string{"objects: ", "does not serve ippools.whereabouts.cni.cncf.io"})
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
 		t.Errorf("an archive was written: %v", err)
+	}
+}
+
+func TestSysdump_PrintsTheCommandThatJudgesIt(t *testing.T) {
+	calledBy(t, "kubectl-ip_reconcile")
+	o := &options{}
+	o.addWithoutNode((&cobra.Command{}).Flags(), "error")
+	check(t, o.given.Set("agents", "required"))
+	for path, want := range map[string]string{"a.tgz": "a.tgz", "-a.tgz": "./-a.tgz", "my dump.tgz": "'my dump.tgz'"} {
+		want = "kubectl ip-reconcile check --snapshot " + want + " --all --agents='required'"
+		if got := o.checkCommand(path); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
 	}
 }

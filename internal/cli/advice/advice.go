@@ -228,6 +228,17 @@ func Quote(text string) (quoted string, ok bool) {
 	return "'" + text + "'", true
 }
 
+// QuotePath quotes the path of a file that a person has named, for a shell.
+func QuotePath(path string) string {
+	if strings.HasPrefix(path, "-") && path != "-" {
+		path = "./" + path
+	}
+	if plain.MatchString(path) {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}
+
 var plain = regexp.MustCompile(`^[a-zA-Z0-9@%+=:,./_-]*$`)
 
 // Unique drops steps that repeat a command, or a sentence without one. It groups steps by cause, releases last.

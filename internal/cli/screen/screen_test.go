@@ -252,7 +252,8 @@ func history(hasWords, isVerify bool) string {
 func sysdump() string {
 	s := &Screen{Width: 100}
 	s.Sysdump(&view.Sysdump{Files: []string{"pods.json", "status.txt"},
-		Manifest: snapshot.Manifest{Lists: []snapshot.ListFile{{File: "pods.json"}}}}, "a.tgz", " --agents=required")
+		Manifest: snapshot.Manifest{Lists: []snapshot.ListFile{{File: "pods.json"}}}}, "a.tgz",
+		"ip-reconcile check --snapshot a.tgz --all --agents=required")
 	s.Sysdump(&view.Sysdump{Files: []string{"manifest.json"},
 		Missing: []string{"objects: list pods: forbidden", "logs/a.log: refused"}}, "b.tgz", "")
 	return s.String()

@@ -41,12 +41,12 @@ func (s *Screen) Status(d *view.StatusReport) {
 }
 
 // Sysdump writes where the bundle is, what it lacks, and the command that judges it.
-func (s *Screen) Sysdump(d *view.Sysdump, path, flags string) {
+func (s *Screen) Sysdump(d *view.Sysdump, path, check string) {
 	s.Line("Wrote %s: %s.", path, Count(len(d.Files), "file"))
 	for _, text := range d.Missing {
 		s.Text("! ", text)
 	}
 	if len(d.Lists) > 0 {
-		s.Line("Judge it: ip-reconcile check --snapshot %s --all%s", path, flags)
+		s.Line("Judge it: %s", check)
 	}
 }
