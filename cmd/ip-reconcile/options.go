@@ -316,7 +316,7 @@ func (s *selection) checkNames(o *facts.Observation) error {
 		not   string
 		see   string
 	}{
-		{"pool", s.filter.Pools, isPool, pools, "no such pool", "; 'ip-reconcile pools' lists all pools"},
+		{"pool", s.filter.Pools, isPool, pools, "no such pool", "; '" + commandName() + " pools' lists all pools"},
 		{"pod-namespace", s.filter.PodNamespaces, namespaces.Has, namespaces,
 			"the namespace has no pods and no allocations", ""},
 		{"on-node", s.filter.Nodes, nodes.Has, nodes, "no such node", ""},

@@ -29,6 +29,11 @@ func TestPlugin_HelpAndErrors(t *testing.T) {
 		{[]string{"check", "--help"}, []string{"kubectl ip-reconcile check [flags]", "\n  kubectl ip-reconcile check --all"}},
 		{[]string{"check", "10.0.0.7"}, []string{`kubectl ip-reconcile: check takes no arguments, got "10.0.0.7"`}},
 		{[]string{"check", "--fast"}, []string{"'kubectl ip-reconcile check --help'"}},
+		{[]string{"release"}, []string{"'kubectl ip-reconcile release --help'"}},
+		{[]string{"pools", "retire"}, []string{"'kubectl ip-reconcile pools retire --help'"}},
+		{[]string{"plan", "--retire", "10.0.0.0-24", "--snapshot", sample},
+			[]string{"'kubectl ip-reconcile pools retire kube-system/10.0.0.0-24 --dry-run'"}},
+		{[]string{"check", "--pool", "x", "--snapshot", sample}, []string{"'kubectl ip-reconcile pools' lists"}},
 	} {
 		_, out, errs := run(t, c.args...)
 		for _, want := range c.says {

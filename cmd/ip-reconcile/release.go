@@ -95,8 +95,8 @@ func (o *byHand) parse(args []string) error {
 	case len(args) == 0 && o.pod == "" && o.onNode != "":
 		texts = []string{"node/" + o.onNode}
 	default:
-		return errors.New("release takes either addresses, pods, nodes or pools, or --pod, or --on-node; " +
-			"see 'ip-reconcile release --help'")
+		return fmt.Errorf("release takes either addresses, pods, nodes or pools, or --pod, or --on-node; "+
+			"see '%s release --help'", commandName())
 	}
 	for _, text := range texts {
 		s, err := explain.ParseSubjectIn(o.namespace, text)

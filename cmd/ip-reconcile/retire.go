@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -85,7 +84,8 @@ pool, or forbids it.
 
 func (o *retireOptions) retire(ctx context.Context, args []string) error {
 	if (len(args) > 0) == o.lostSlices {
-		return errors.New("pools retire takes either pools or --slices-without-node; see 'ip-reconcile pools retire --help'")
+		return fmt.Errorf("pools retire takes either pools or --slices-without-node; see '%s pools retire --help'",
+			commandName())
 	}
 	r, cluster, err := o.reconciler(ctx)
 	if err != nil {
@@ -101,8 +101,8 @@ func (o *retireOptions) retire(ctx context.Context, args []string) error {
 		pools = lostSlices(a)
 		switch o.mayLack = slices.Contains(findings.UnknownKinds(a.Observation), findings.SliceWithoutNode); {
 		case o.mayLack:
-			fmt.Fprintln(o.err, "Which pools are slices of nodes that are gone for good is unknown, since not everything could "+
-				"be read.")
+			fmt.Fprintln(o.err, "Which pools are slices of nodes that are gone for good is unknown: not everything could be "+
+				"read.")
 		case len(pools) == 0:
 			fmt.Fprintln(o.err, "No pool is the slice of a node that is gone for good.")
 		}
