@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -63,5 +64,25 @@ func TestOutput_Golden(t *testing.T) {
 			fmt.Fprintf(&got, "$ ip-reconcile %s\n%s%sexit code %d\n\n", command, text, errs, code)
 		}
 		golden(t, file+".txt", got.String())
+	}
+}
+
+// A long document is written in parts, none of which ends within a character.
+func TestOutput_WholeCharacters(t *testing.T) {
+	dir := t.TempDir()
+	var pool strings.Builder
+	pool.WriteString("apiVersion: whereabouts.cni.cncf.io/v1alpha1\nkind: IPPool\n" +
+		"metadata: {name: 10.9.0.0-22, namespace: kube-system}\nspec:\n  range: 10.9.0.0/22\n  allocations:\n")
+	for i := 1; i <= 600; i++ {
+		fmt.Fprintf(&pool, "    \"%d\": {id: %s, podref: default/gone, ifname: net1}\n", i, strings.Repeat("é", 20))
+	}
+	write(t, filepath.Join(dir, "pool.yaml"), pool.String())
+	write(t, filepath.Join(dir, "cluster.yaml"), retirable)
+	for _, output := range []string{"json", "yaml", "jsonpath={.allocations}"} {
+		_, out, errs := run(t, "check", "--snapshot", dir, "-o", output)
+		if len(out) < 64<<10 || strings.Contains(out, "fffd") || strings.Contains(out, "�") {
+			at := max(strings.Index(out, "fffd"), 60)
+			t.Errorf("%s: %d bytes: %q\n%s", output, len(out), out[at-60:min(len(out), at+20)], errs)
+		}
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/csv"
@@ -126,12 +125,37 @@ func (o *options) render(ctx context.Context, a answer) (write func(io.Writer) e
 		return writeText(text), err
 	}
 	return func(w io.Writer) error {
-		b := bufio.NewWriterSize(w, 64<<10)
-		if err := view.Write(b, o.output, a.document); err != nil {
+		p := &parts{w: w}
+		if err := view.Write(p, o.output, a.document); err != nil {
 			return err
 		}
-		return b.Flush()
+		return p.Flush()
 	}, nil
+}
+
+// parts passes on what is written in parts of some size. Unlike a bufio.Writer it splits no write: half a character
+// would be replaced where the text is escaped.
+type parts struct {
+	w    io.Writer
+	text []byte
+}
+
+// partSize is the size of a part, which the last write may exceed.
+const partSize = 64 << 10
+
+func (p *parts) Write(text []byte) (int, error) {
+	p.text = append(p.text, text...)
+	if len(p.text) < partSize {
+		return len(text), nil
+	}
+	return len(text), p.Flush()
+}
+
+// Flush passes on the rest.
+func (p *parts) Flush() error {
+	_, err := p.w.Write(p.text)
+	p.text = p.text[:0]
+	return err
 }
 
 func writeText(text []byte) func(io.Writer) error {
