@@ -34,11 +34,20 @@ func displayOf(f *os.File, w io.Writer) display {
 func columnsOf(f *os.File) int {
 	n, err := strconv.Atoi(os.Getenv("COLUMNS"))
 	if err != nil || n <= 0 {
-		if n, _, err = term.GetSize(int(f.Fd())); err != nil || n <= 0 {
+		if n = widthOf(f); n == 0 {
 			return 0
 		}
 	}
 	return max(n, fewestColumns)
+}
+
+// widthOf returns the width of a terminal, at which it breaks lines itself; 0 for a file.
+func widthOf(f *os.File) int {
+	n, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return max(n, 0)
 }
 
 // painter colours verdicts and marks. Each says the same without its colour.

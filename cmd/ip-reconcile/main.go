@@ -73,7 +73,7 @@ type streams struct {
 
 func terminal() streams {
 	isTerminal := func(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
-	p := &progress{w: os.Stderr, isTerminal: isTerminal(os.Stderr), columns: func() int { return columnsOf(os.Stderr) }}
+	p := &progress{w: os.Stderr, isTerminal: isTerminal(os.Stderr), columns: func() int { return widthOf(os.Stderr) }}
 	std := streams{out: os.Stdout, err: p, progress: p, outDisplay: displayOf(os.Stdout, os.Stdout),
 		errDisplay: displayOf(os.Stderr, p)}
 	if isTerminal(os.Stdin) && p.isTerminal {

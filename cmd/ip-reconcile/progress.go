@@ -79,7 +79,7 @@ func (p *progress) tick() {
 		return
 	}
 	if short, most := []rune(line), p.columns(); most > 0 && len(short) >= most {
-		line = string(short[:most-2]) + "…"
+		line = string(short[:max(most-2, 0)]) + "…"
 	}
 	p.clear()
 	fmt.Fprint(p.w, line)

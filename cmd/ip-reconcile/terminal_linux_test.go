@@ -136,6 +136,11 @@ func TestTerminal_Progress(t *testing.T) {
 	if !strings.Contains(shown, says+"\r\x1b[K") || strings.Contains(shown, "so far)\n") {
 		t.Errorf("the terminal shows %q", shown)
 	}
+	for line := range strings.SplitSeq(onTerminal(t, 20, []string{"COLUMNS=100"}, slow()...), "\r\x1b[K") {
+		if n := utf8.RuneCountInString(line); strings.HasPrefix(line, "Connecting") && n >= 20 {
+			t.Errorf("a terminal of 20 columns has a line of %d: %q", n, line)
+		}
+	}
 	if _ = cmd.Wait(); !strings.HasPrefix(stderr.String(), "Connecting to the cluster; "+says+"\n") {
 		t.Errorf("a pipe has %q", &stderr)
 	}
