@@ -169,7 +169,7 @@ func (o *options) reconciler(ctx context.Context) (*reconciler.Reconciler, *kube
 	for _, name := range []string{"address", "pool", "pod-namespace", "on-node", "verdict", "reason", "fail-on",
 		"snapshot", "new-range", "range-start", "range-end", "exclude", "definition", "retire", "pod", "override",
 		"because", "now", "cri", "filename", "output-file", "audit-log", "dry-run"} {
-		if flag := o.given.Lookup(name); flag != nil && flag.Changed && strings.Trim(flag.Value.String(), "[,]") == "" {
+		if flag := o.given.Lookup(name); flag != nil && flag.Changed && hasEmpty(flag.Value) {
 			return nil, nil, fmt.Errorf("--%s is empty: give it a value, or leave it out", name)
 		}
 	}
@@ -191,6 +191,17 @@ func (o *options) reconciler(ctx context.Context) (*reconciler.Reconciler, *kube
 	}
 	o.progress.Say(fmt.Sprintf("Connecting to the cluster; a request without an answer ends after %s", o.Timeout))
 	return o.connect(ctx, log)
+}
+
+// hasEmpty reports whether a value is empty, or one of a list. An empty name is that of what has no name, such as the
+// node of a pod that was never bound.
+func hasEmpty(value pflag.Value) bool {
+	several, isList := value.(pflag.SliceValue)
+	if !isList {
+		return value.String() == ""
+	}
+	all := several.GetSlice()
+	return len(all) == 0 || slices.ContainsFunc(all, func(one string) bool { return strings.TrimSpace(one) == "" })
 }
 
 // refuseUseless returns an error for a flag that does nothing with the others given. Flags that a script or a manifest

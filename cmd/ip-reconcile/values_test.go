@@ -16,6 +16,8 @@ func TestFlags_EmptyValues(t *testing.T) {
 		"release 10.9.0.1 --override= --because= --snapshot " + dir, "run --dry-run= --snapshot " + dir,
 		"history --filename= --kubeconfig " + config, "explain --filename= 10.9.0.1 --snapshot " + dir,
 		"run --yes --cri= --node=worker-1 --kubeconfig " + config, "run --yes --audit-log= --kubeconfig " + config,
+		"check -n default, --snapshot " + dir, "run --yes --on-node worker-1, --kubeconfig " + config,
+		"run --yes --repair --pool ,10.9.0.0-24 --kubeconfig " + config,
 		"recover --yes --dry-run= --kubeconfig " + config,
 		"pools retire 10.9.0.0-24 --yes --dry-run= --kubeconfig " + config,
 	} {
