@@ -34,9 +34,13 @@ type guard struct {
 }
 
 // shippedGuards are the policies as they are installed for agents in a namespace.
-func shippedGuards(agents, leases string) (guards []guard, _ error) {
-	text := strings.NewReplacer("serviceaccount:kube-system:", "serviceaccount:"+agents+":",
-		"[ip-reconcile-node-lease]", "["+leases+"]").Replace(shippedPolicies)
+func shippedGuards(agents, leases string) ([]guard, error) {
+	return guardsIn(strings.NewReplacer("serviceaccount:kube-system:", "serviceaccount:"+agents+":",
+		"["+leaseNamespace+"]", "["+leases+"]").Replace(shippedPolicies))
+}
+
+// guardsIn decodes policies, each followed by its binding.
+func guardsIn(text string) (guards []guard, _ error) {
 	documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader([]byte(text)), 4096)
 	for {
 		var g guard
@@ -98,7 +102,24 @@ func (p *Probe) sharedNamespaces() []string {
 		metav1.NamespaceDefault}
 }
 
-const applyPolicies = "kubectl apply -f deploy/agent/admission.yaml"
+// leaseNamespace is the namespace of the agents' Leases in the manifests of deploy/.
+const leaseNamespace = "ip-reconcile-node-lease"
+
+// applyPolicies returns the command that installs the shipped policies for agents in a namespace. The file itself is
+// for kube-system. For agents elsewhere it would end the protection of those, and they would publish nothing.
+func applyPolicies(agents, leases string) string {
+	var edits []string
+	if agents != metav1.NamespaceSystem {
+		edits = append(edits, "s/serviceaccount:kube-system:/serviceaccount:"+agents+":/")
+	}
+	if leases != leaseNamespace {
+		edits = append(edits, `s/\[`+leaseNamespace+`\]/[`+leases+"]/")
+	}
+	if len(edits) == 0 {
+		return "kubectl apply -f deploy/agent/admission.yaml"
+	}
+	return "sed '" + strings.Join(edits, "; ") + "' deploy/agent/admission.yaml | kubectl apply -f -"
+}
 
 // admissionPolicy compares the installed policies with the shipped ones, and tries what they refuse in a dry run.
 func (p *Probe) admissionPolicy(ctx context.Context) (line, error) {
@@ -115,6 +136,7 @@ func (p *Probe) admissionPolicy(ctx context.Context) (line, error) {
 	if found := p.daemonSets(); len(found) > 0 {
 		agents = found[0].Namespace
 	}
+	next := applyPolicies(agents, p.leaseNamespace)
 	guards, err := shippedGuards(agents, p.leaseNamespace)
 	if err != nil {
 		return line{}, err
@@ -129,7 +151,7 @@ func (p *Probe) admissionPolicy(ctx context.Context) (line, error) {
 			return line{}, err
 		}
 		if err != nil || bindingErr != nil || !slices.Contains(binding.Spec.ValidationActions, admissionv1.Deny) {
-			return warn(applyPolicies, "The admission policy %s or its binding is missing or does not deny. "+
+			return warn(next, "The admission policy %s or its binding is missing or does not deny. "+
 				"Agents publish no reports, or other accounts can write reports and Leases.", name)
 		}
 		if part := g.difference(&policy.Spec, &binding.Spec); part != "" && differs == "" {
@@ -139,10 +161,10 @@ func (p *Probe) admissionPolicy(ctx context.Context) (line, error) {
 	accepted, tried := p.acceptedWrite(ctx, agents)
 	switch {
 	case accepted != "":
-		return fail(applyPolicies, "The API server lets %s: the admission policies are weakened, or for other accounts.",
+		return fail(next, "The API server lets %s: the admission policies are weakened, or for other accounts.",
 			accepted)
 	case differs != "":
-		return warn(applyPolicies, "The admission policy %s that version %s ships. It may let an agent write the report or "+
+		return warn(next, "The admission policy %s that version %s ships. It may let an agent write the report or "+
 			"Lease of another node, or others write them.", differs, p.Version)
 	case !tried:
 		return ok("The admission policies are as shipped: each agent writes the report of its own node, and nobody else.")

@@ -2,6 +2,7 @@ package statuscmd
 
 import (
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -54,5 +55,35 @@ func TestShippedPolicies_AreThoseOfTheManifests(t *testing.T) {
 	binding.Spec.MatchResources = &admissionv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{}}
 	if d := guards[0].difference(&guards[0].policy.Spec, &binding.Spec); d != "matchResources of its binding" {
 		t.Errorf("a narrower binding differs in %q", d)
+	}
+}
+
+// The command that status prints must install the policies for the agents that are there.
+func TestApplyPolicies_InstallsThePoliciesOfTheNamespaces(t *testing.T) {
+	for _, of := range []struct{ agents, leases string }{
+		{"kube-system", leaseNamespace}, {"mine", leaseNamespace}, {"kube-system", "my-leases"}, {"mine", "my-leases"},
+	} {
+		want, err := shippedGuards(of.agents, of.leases)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Instead of kubectl, cat prints what the API server would get.
+		command := strings.NewReplacer("kubectl apply -f -", "cat", "kubectl apply -f", "cat").
+			Replace(applyPolicies(of.agents, of.leases))
+		cmd := exec.Command("sh", "-c", command)
+		cmd.Dir = "../../.."
+		text, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%s: %v", command, err)
+		}
+		got, err := guardsIn(string(text))
+		if err != nil || len(got) != len(want) {
+			t.Fatalf("%s prints %d policies, %v", command, len(got), err)
+		}
+		for i := range want {
+			if d := want[i].difference(&got[i].policy.Spec, &got[i].binding.Spec); d != "" {
+				t.Errorf("for agents in %s with Leases in %s: %s differs in %s", of.agents, of.leases, want[i].policy.Name, d)
+			}
+		}
 	}
 }

@@ -240,6 +240,10 @@ func situations() []situation {
 			p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1", WithoutAgent), StaleReport("worker-1"))
 		}},
 		{"no admission policy", func(p *Probe) { p.withoutPolicy("validatingadmissionpolicies") }},
+		{"no admission policy, and agents in a namespace of their own", func(p *Probe) {
+			p.withoutPolicy("validatingadmissionpolicies")
+			p.daemonSet().Namespace = "addresses"
+		}},
 		{"no binding of an admission policy", func(p *Probe) { p.withoutPolicy("validatingadmissionpolicybindings") }},
 		{"an admission policy that only audits", func(p *Probe) {
 			p.withoutPolicy("validatingadmissionpolicybindings")
