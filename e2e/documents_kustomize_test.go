@@ -9,8 +9,12 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
 // kustomizationKey begins a block of a page that belongs into the reader's kustomization.
@@ -58,4 +62,52 @@ func TestDocuments_EachKustomizationBuilds(t *testing.T) {
 	if n < 3 {
 		t.Errorf("the pages have %d kustomizations", n)
 	}
+}
+
+// A file of deploy binds the accounts of kube-system. Applied as it is, it takes the rights from those of another
+// namespace. So a page that applies such a file says what to do there.
+func TestDocuments_FilesOfKubeSystemAreNotAppliedElsewhere(t *testing.T) {
+	t.Parallel()
+	paths, n := regexp.MustCompile(`-f (deploy/\S+)`), 0
+	for page, text := range pages(t) {
+		for _, c := range commandsOf(page, text) {
+			if !strings.Contains(c.text, "kubectl apply ") {
+				continue
+			}
+			for _, path := range paths.FindAllStringSubmatch(c.text, -1) {
+				files := []string{"../" + path[1]}
+				if !strings.HasSuffix(path[1], ".yaml") {
+					files = try(filepath.Glob("../" + path[1] + "/*.yaml")).must(t)
+				}
+				for _, file := range files {
+					n++
+					if forKubeSystem(t, file) && !strings.Contains(strings.ToLower(text), "another namespace") {
+						t.Errorf("%s: %s is for kube-system, and the page does not say what to do in another namespace", c.place,
+							path[1])
+					}
+				}
+			}
+		}
+	}
+	if n < 3 {
+		t.Errorf("the pages apply %d files", n)
+	}
+}
+
+// forKubeSystem reports whether a file grants rights to accounts of kube-system, or has a policy on them.
+func forKubeSystem(t *testing.T, file string) bool {
+	t.Helper()
+	text := string(try(os.ReadFile(file)).must(t))
+	if strings.Contains(text, "serviceaccount:kube-system:") {
+		return true
+	}
+	for _, o := range try(harness.Documents(text)).must(t) {
+		subjects, _, _ := unstructured.NestedSlice(o.Object, "subjects")
+		for _, subject := range subjects {
+			if subject.(map[string]any)["namespace"] == metav1.NamespaceSystem {
+				return true
+			}
+		}
+	}
+	return false
 }
