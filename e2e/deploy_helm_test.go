@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	"helm.sh/helm/v4/pkg/chart/common"
 	chartutil "helm.sh/helm/v4/pkg/chart/common/util"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
@@ -18,6 +20,8 @@ import (
 	util "helm.sh/helm/v4/pkg/release/v1/util"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
@@ -277,4 +281,32 @@ func ownNamespace(namespace string) string {
 - target: {kind: ClusterRole, name: ip-reconcile-own-namespace}
   patch: '- {op: replace, path: /rules/0/resourceNames/0, value: %s}'
 `, namespace)
+}
+
+// TestDeploy_NamesLikeNumbersStayText has names that YAML takes for numbers and booleans unless they are quoted.
+func TestDeploy_NamesLikeNumbersStayText(t *testing.T) {
+	t.Parallel()
+	types := runtime.NewScheme()
+	check(t, errors.Join(clientscheme.AddToScheme(types), monitoringv1.AddToScheme(types)))
+	for _, values := range []string{
+		"{agent: {leaseNamespace: '007', cni: {results: '/1', multus: '/2'}}, poolNamespaces: ['42'], cron: {configMap: " +
+			"{name: '123', key: 'on'}}}",
+		"{mode: cronjob, openshift: true}",
+		"{metrics: {secure: true, tls: {secretName: '12'}}, serviceMonitor: {enabled: true, credentials: {name: '34', key: " +
+			"'true'}}, ui: {enabled: true}, agent: {metrics: {secure: true, tls: {secretName: '56'}}, podMonitor: {enabled: " +
+			"true}}, prometheusRule: {enabled: true}, dashboard: {enabled: true}}",
+	} {
+		objects := try(helm("123", values)).must(t)
+		for _, o := range append(objects, helmTests(t, "v1.36.3", "123", values)...) {
+			typed, err := types.New(o.GroupVersionKind())
+			if runtime.IsNotRegisteredError(err) {
+				continue
+			}
+			check(t, err)
+			err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, typed, true)
+			for _, problem := range errorOf(err) {
+				t.Errorf("%s %s with %s: %s", o.GetKind(), o.GetName(), values, problem)
+			}
+		}
+	}
 }

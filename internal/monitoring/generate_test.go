@@ -121,7 +121,7 @@ apiVersion: monitoring.coreos.com/v1
 kind: PrometheusRule
 metadata:
   name: ip-reconcile
-  namespace: {{ .Release.Namespace }}
+  namespace: {{ .Release.Namespace | quote }}
   labels: {{- include "ip-reconcile.labels" . | nindent 4 }}
     {{- include "ip-reconcile.selector" . | nindent 4 }}
     {{- with .Values.prometheusRule.labels }}

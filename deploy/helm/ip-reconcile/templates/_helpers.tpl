@@ -6,7 +6,7 @@ agents' ServiceAccount.
 {{- define "ip-reconcile.labels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "ip-reconcile.selector" -}}
@@ -151,7 +151,7 @@ resources: {{- toYaml . | nindent 2 }}
 subjects:
 - kind: ServiceAccount
   name: ip-reconcile
-  namespace: {{ .Release.Namespace }}
+  namespace: {{ .Release.Namespace | quote }}
 {{- end -}}
 
 {{/* The rules for Leases of whereabouts and the reconciler. RBAC cannot restrict create by name. */}}
@@ -182,7 +182,7 @@ apiVersion: cert-manager.io/v1
 kind: Certificate
 metadata:
   name: {{ .name }}
-  namespace: {{ .root.Release.Namespace }}
+  namespace: {{ .root.Release.Namespace | quote }}
   labels: {{- include "ip-reconcile.labels" .root | nindent 4 }}
     {{- include .selector .root | nindent 4 }}
 spec:
@@ -210,7 +210,7 @@ scheme: https
 {{- with .monitor.credentials }}
 {{- if .name }}
 authorization:
-  credentials: {name: {{ .name }}, key: {{ .key }}}
+  credentials: {name: {{ .name | quote }}, key: {{ .key | quote }}}
 {{- else }}
 bearerTokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token
 {{- end }}
@@ -220,7 +220,7 @@ tlsConfig:
   insecureSkipVerify: true
   {{- else }}
   ca:
-    secret: {name: {{ include "ip-reconcile.certificate" (dict "tls" .metrics.tls "name" .name) }}, key: ca.crt}
+    secret: {name: {{ include "ip-reconcile.certificate" (dict "tls" .metrics.tls "name" .name) | quote }}, key: ca.crt}
   serverName: {{ .name }}.{{ .root.Release.Namespace }}.svc
   {{- end }}
 {{- end }}
