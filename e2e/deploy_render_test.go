@@ -161,6 +161,9 @@ func TestDeploy_Rendered(t *testing.T) {
 	}
 }
 
+const nullRelabelings = "{serviceMonitor: {enabled: true, relabelings: null, metricRelabelings: null}, " +
+	"networkPolicy: {metricsFrom: [m]}, agent: {metrics: {expose: true}, podMonitor: {enabled: true, relabelings: null}}}"
+
 // TestDeploy_ValuesThatChangeNothing has values of what is not installed.
 func TestDeploy_ValuesThatChangeNothing(t *testing.T) {
 	t.Parallel()
@@ -168,6 +171,10 @@ func TestDeploy_ValuesThatChangeNothing(t *testing.T) {
 		"{repair: null, mode: cronjob}":                 "mode: cronjob",
 		"{mode: cronjob, metrics: {pools: false}}":      "mode: cronjob",
 		"agent: {enabled: false, nodeSelector: {x: z}}": "agent: {enabled: false}",
+		// null removes a default, as Helm's documentation says.
+		"{poolNamespaces: null, leaseNames: null, extraArgs: null, extraEnv: null, imagePullSecrets: null}":    "{}",
+		"{agent: {extraArgs: null, extraEnv: null}, networkPolicy: {metricsFrom: null, apiServerPorts: null}}": "{}",
+		nullRelabelings: strings.ReplaceAll(nullRelabelings, "null", "[]"),
 	} {
 		equal(t, "the objects with "+values, installed(t, values), installed(t, like))
 		equal(t, "the notes with "+values, notesOf(t, values), notesOf(t, like))

@@ -199,7 +199,7 @@ relabelings.
 {{- define "ip-reconcile.endpoint" -}}
 port: metrics
 interval: {{ .monitor.interval }}
-{{- with concat .relabelings .monitor.relabelings }}
+{{- with concat .relabelings (.monitor.relabelings | default list) }}
 relabelings: {{- toYaml . | nindent 0 }}
 {{- end }}
 {{- with .monitor.metricRelabelings }}
@@ -234,7 +234,7 @@ tlsConfig:
 {{- if and .Values.agent.enabled .Values.agent.admissionPolicy (semverCompare "<1.30.0-0" .Capabilities.KubeVersion.Version) }}
 {{- fail (printf "agent.admissionPolicy: it needs Kubernetes 1.30 or newer, this is %s. Without it anyone who is root on a node can write the report of another node, and cause the release of addresses in use there. Set agent.enabled=false to install no agents, or agent.admissionPolicy=false to accept this" .Capabilities.KubeVersion.Version) }}
 {{- end }}
-{{- if and .Values.agent.enabled (has .Values.agent.leaseNamespace (concat (list .Release.Namespace "kube-system" "kube-node-lease" "kube-public" "default") .Values.poolNamespaces)) }}
+{{- if and .Values.agent.enabled (has .Values.agent.leaseNamespace (concat (list .Release.Namespace "kube-system" "kube-node-lease" "kube-public" "default") (.Values.poolNamespaces | default list))) }}
 {{- fail (printf "agent.leaseNamespace: others have Leases in %s, and the admission policies cannot protect the agents' there. Set a namespace of its own" .Values.agent.leaseNamespace) }}
 {{- end }}
 {{- if and .Values.agent.podMonitor.enabled (not .Values.agent.metrics.expose) (not .Values.agent.metrics.secure) }}
