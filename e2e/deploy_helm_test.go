@@ -205,6 +205,8 @@ func TestDeploy_ChartNamesTheWrongValue(t *testing.T) {
 		"openshift: 'yes'":                                                                   "openshift",
 		"confirmAfter: 15 minutes":                                                           "confirmAfter",
 		"fenceTimeout: 1 minute":                                                             "fenceTimeout",
+		"fenceTimeout: 5m":                                                                   "fenceTimeout: ",
+		"fenceTimeout: 1m31s":                                                                "fenceTimeout: ",
 		"repair: maybe":                                                                      "repair",
 		"allowMassRepair: 1":                                                                 "allowMassRepair",
 		"cron: {configMap: {key: ''}}":                                                       "cron/configMap/key",

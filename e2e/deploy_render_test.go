@@ -171,6 +171,7 @@ func TestDeploy_ValuesThatChangeNothing(t *testing.T) {
 		"{repair: null, mode: cronjob}":                 "mode: cronjob",
 		"{mode: cronjob, metrics: {pools: false}}":      "mode: cronjob",
 		"agent: {enabled: false, nodeSelector: {x: z}}": "agent: {enabled: false}",
+		"{mode: cronjob, fenceTimeout: 1m30s}":          "mode: cronjob",
 		// null removes a default, as Helm's documentation says.
 		"{poolNamespaces: null, leaseNames: null, extraArgs: null, extraEnv: null, imagePullSecrets: null}":    "{}",
 		"{agent: {extraArgs: null, extraEnv: null}, networkPolicy: {metricsFrom: null, apiServerPorts: null}}": "{}",

@@ -226,6 +226,12 @@ tlsConfig:
 {{- end }}
 {{- end -}}
 
+{{/* The whole seconds of a duration such as 1h30m. */}}
+{{- define "ip-reconcile.seconds" -}}
+{{- $start := toDate "2006-01-02" "2001-01-01" }}
+{{- sub ($start | dateModify . | unixEpoch) ($start | unixEpoch) }}
+{{- end -}}
+
 {{/* Checks beyond the schema. */}}
 {{- define "ip-reconcile.validate" -}}
 {{- if not .Values.image.repository }}
@@ -239,6 +245,9 @@ tlsConfig:
 {{- end }}
 {{- if and .Values.agent.podMonitor.enabled (not .Values.agent.metrics.expose) (not .Values.agent.metrics.secure) }}
 {{- fail "agent.podMonitor.enabled: only the node can read the agents' metrics; set agent.metrics.secure=true, or agent.metrics.expose=true" }}
+{{- end }}
+{{- if gt (include "ip-reconcile.seconds" (.Values.fenceTimeout | default "0s") | int) 90 }}
+{{- fail (printf "fenceTimeout: %s is more than 90s, and serve does not start with it" .Values.fenceTimeout) }}
 {{- end }}
 {{- if and .Values.hostNetwork .Values.openshift }}
 {{- fail "hostNetwork: no SecurityContextConstraints of OpenShift allow it; set hostNetwork=false with openshift=true" }}
