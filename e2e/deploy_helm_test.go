@@ -205,6 +205,8 @@ func TestDeploy_ChartNamesTheWrongValue(t *testing.T) {
 		"openshift: 'yes'":                                                                   "openshift",
 		"confirmAfter: 15 minutes":                                                           "confirmAfter",
 		"fenceTimeout: 1 minute":                                                             "fenceTimeout",
+		"{mode: cronjob, confirmAfter: 50m}":                                                 "confirmAfter: ",
+		"{mode: cronjob, confirmAfter: 1h}":                                                  "confirmAfter: ",
 		"fenceTimeout: 5m":                                                                   "fenceTimeout: ",
 		"fenceTimeout: 1m31s":                                                                "fenceTimeout: ",
 		"repair: maybe":                                                                      "repair",

@@ -249,6 +249,9 @@ tlsConfig:
 {{- if gt (include "ip-reconcile.seconds" (.Values.fenceTimeout | default "0s") | int) 90 }}
 {{- fail (printf "fenceTimeout: %s is more than 90s, and serve does not start with it" .Values.fenceTimeout) }}
 {{- end }}
+{{- if and (eq .Values.mode "cronjob") (ge (include "ip-reconcile.seconds" (.Values.confirmAfter | default "0s") | int) 3000) }}
+{{- fail (printf "confirmAfter: with mode=cronjob a run waits for 50m, so with %s nothing unconfirmed would ever be released; set less than 50m" .Values.confirmAfter) }}
+{{- end }}
 {{- if and .Values.hostNetwork .Values.openshift }}
 {{- fail "hostNetwork: no SecurityContextConstraints of OpenShift allow it; set hostNetwork=false with openshift=true" }}
 {{- end }}
