@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/kustomize/api/krusty"
@@ -110,4 +111,13 @@ func forKubeSystem(t *testing.T, file string) bool {
 		}
 	}
 	return false
+}
+
+// TestDocuments_TriesOfTheRecoverJob compares what the page on restores says with the Job.
+func TestDocuments_TriesOfTheRecoverJob(t *testing.T) {
+	t.Parallel()
+	job := objectIn[batchv1.Job](t, "../deploy/recover-job/job.yaml", "Job")
+	words := map[int32]string{1: "once", 2: "twice", 3: "three times", 4: "four times", 5: "five times", 6: "six times"}
+	contains(t, "docs/operate/restore.md", pages(t)["docs/operate/restore.md"],
+		"tried again, at most "+words[*job.Spec.BackoffLimit]+",")
 }
