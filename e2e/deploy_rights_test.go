@@ -87,6 +87,7 @@ func TestRBAC_ReconcilerHasNoMore(t *testing.T) {
 	v := s.withToken(t, s.applied(t, "../deploy/deployment"))
 	namespaces := thing{r: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}}
 	secrets := schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
+	configMaps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	pods := thing{r: podsResource, namespace: metav1.NamespaceSystem}
 	checkTrials(t, "in fact it has none for", []trial{
 		{"reading Secrets", v, thing{r: secrets, namespace: metav1.NamespaceSystem}.list(), noRight},
@@ -109,6 +110,14 @@ func TestRBAC_ReconcilerHasNoMore(t *testing.T) {
 		{"list its own namespace", v, namespaces.list(metav1.NamespaceSystem), ""},
 		{"write a reservation back", v, thing{harness.Reservations, metav1.NamespaceSystem,
 			reserves("default/live")}.create("10.9.0.1"), ""},
+		{"create a ConfigMap of any name in its namespace", v, thing{configMaps, metav1.NamespaceSystem,
+			objects(configMaps, "ConfigMap", nil)}.dryRun("aws-auth"), ""},
+	})
+	checkTrials(t, "but it has none for", []trial{
+		{"changing a ConfigMap of another name", v, thing{r: configMaps,
+			namespace: metav1.NamespaceSystem}.merge("whereabouts-config"), noRight},
+		{"creating a ConfigMap in another namespace", v, thing{configMaps, metav1.NamespaceDefault,
+			objects(configMaps, "ConfigMap", nil)}.dryRun("any"), noRight},
 	})
 }
 
