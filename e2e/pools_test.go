@@ -178,7 +178,8 @@ func TestPools_NewRange(t *testing.T) {
 	t.Run("without overlapping ranges the next ADD assigns what a pod has", func(t *testing.T) {
 		other := network("net", harness.IPAM{"range": "10.7.0.0/28", "enable_overlapping_ranges": false})
 		file := filepath.Join(t.TempDir(), "nad.yaml")
-		check(t, os.WriteFile(file, []byte(`{kind: NetworkAttachmentDefinition, metadata: {name: net}, spec: {config:
+		check(t, os.WriteFile(file, []byte(`{apiVersion: k8s.cni.cncf.io/v1, kind: NetworkAttachmentDefinition,
+			metadata: {name: net}, spec: {config:
 			'{"ipam":{"type":"whereabouts","range":"10.7.0.0/28","enable_overlapping_ranges":false}}'}}`), 0o600))
 		d := s.poolCheck(t, 1, "10.7.0.0-24", "--definition", file)
 		equal(t, "the answer", d.Answer, "Twice")
