@@ -169,7 +169,8 @@ func TestServe_RestoreWithoutAgents(t *testing.T) {
 		restore()
 		s.outgrows(t, newest)
 	})
-	equal(t, "what is stored", s.contents(t), before)
+	// A release that the restore interrupts creates the reservation anew, since its delete may yet arrive.
+	equal(t, "what is stored", s.contents(t).withoutUIDs(), before.withoutUIDs())
 	v.counts(t, `ip_reconcile_etcd_restores_total`, 1)
 	s.event(t, "EtcdRestored", "Namespace", metav1.NamespaceSystem)
 	v.is(t, `ip_reconcile_candidates`, 0)
