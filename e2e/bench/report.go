@@ -244,23 +244,21 @@ func peak(r *Result) string {
 
 // small is the pass of the drop-in with the memory that whereabouts' manifests give it.
 func small(b *Book, _ string) string {
-	r := b.Get("drop-in-10000", DropIn)
-	if r == nil {
-		return "The drop-in was not measured on this commit.\n"
+	s := head("pods", "drop-in", "its most memory", "upstream", "its most memory")
+	for _, n := range smallSizes {
+		if ours, upstream := b.Get(smallWork(n), DropIn), b.Get(smallWork(n), Upstream); ours != nil {
+			s += row(grouped(float64(n)), survived(ours), mib(ours), survived(upstream), mib(upstream))
+		}
 	}
-	return fmt.Sprintf("One pass of `/ip-reconciler` at 10,000 pods in a cgroup of 50 MiB: ours %s, %s with its\n"+
-		"file, exit %d; upstream's %s.\n", timed(r), mib(r), r.Runs[0].Code, fits(b.Get("drop-in-10000", Upstream)))
+	return s
 }
 
-func fits(r *Result) string {
-	switch {
-	case r == nil:
-		return "was not measured"
-	case r.Runs[0].Code != 0:
-		return fmt.Sprintf("ended with %d (-1: killed, by the kernel)", r.Runs[0].Code)
-	default:
-		return fmt.Sprintf("%s, %s", timed(r), mib(r))
+// survived is how long a pass took, or that the kernel ended it.
+func survived(r *Result) string {
+	if r == nil || r.Runs[0].Code >= 0 {
+		return timed(r)
 	}
+	return fmt.Sprintf("killed; %d not released", r.Unreleased)
 }
 
 // spread is the count, the median and the 99th percentile of the times.

@@ -36,6 +36,9 @@ func TestReport_KeepsHandwrittenText(t *testing.T) {
 		b.Put(&Result{Work: "check-" + size, Who: Lists, Runs: runs(1.1)})
 		b.Put(&Result{Work: "check-" + size, Who: PlainLists, Runs: runs(1)})
 	}
+	killed := &used.Used{Code: -1, MiB: 50}
+	b.Put(&Result{Work: "drop-in-2000", Who: DropIn, Runs: runs(1.5)})
+	b.Put(&Result{Work: "drop-in-2000", Who: Upstream, Runs: []*used.Used{killed}, Unreleased: 200})
 	for range 2 { // a report over a report
 		if err := Report(b, folder, page); err != nil {
 			t.Fatal(err)
@@ -48,7 +51,7 @@ func TestReport_KeepsHandwrittenText(t *testing.T) {
 	for _, want := range []string{
 		"# Performance\n", "The end, by hand.\n", "How it is measured:",
 		"| 500 of 10,500 (2 pools) | 2.0 s (3 runs) | 5.0 s; **3 not released** | 2.5× | 98 s, calculated |  | 503 |",
-		"| 10,000, 10,500 | 1.2 s | 1.0 s | 1.2× |",
+		"| 10,000, 10,500 | 1.2 s | 1.0 s | 1.2× |", "| 2,000 | 1.5 s | 50 MiB | killed; 200 not released | 50 MiB |",
 	} {
 		if n := strings.Count(string(text), want); n != 1 {
 			t.Errorf("it has %q %d times:\n%s", want, n, text)

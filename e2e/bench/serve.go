@@ -153,35 +153,49 @@ func (b *Bench) Serve(ctx context.Context, s *Server, work string) error {
 // (v0.9.4, doc/crds/reconciler-deployment.yaml).
 const whereaboutsLimit = 50 << 20
 
-// Small measures one pass of the drop-in and of upstream's reconciler within that memory. Agents prove what is stale,
-// so nothing waits.
+// smallSizes are the numbers of pods at which the drop-in is measured with little memory.
+var smallSizes = []int{1000, 2000, 4000, 6000, 8000, 10000}
+
+// Small measures one pass of the drop-in and of upstream's reconciler within that memory, on larger and larger
+// clusters. Agents prove what is stale, so nothing waits.
 func Small(ctx context.Context, b *Bench) error {
-	return b.With(ctx, &fill.Content{Pods: 10000, Stale: 500, Pools: 2, Reports: true}, func(s *Server) error {
-		for _, who := range []string{DropIn, Upstream} {
-			program := b.release(Shipped, s.Kubeconfig())
-			if who == DropIn {
-				program = []string{b.program("ip-reconciler"), "-kubeconfig", s.Kubeconfig()}
-			} else {
-				program[2] = "-1" // so many deletes as fit in a second
-			}
-			u, err := b.within(ctx, whereaboutsLimit, program...)
-			if err != nil {
-				return err
-			}
-			r := &Result{Work: "drop-in-10000", Who: who, Pods: s.Content.Pods, Runs: []*used.Used{u}}
-			if r.Unreleased, r.WronglyReleased, err = s.Remaining(ctx); err != nil {
-				return err
-			}
-			if err := b.put(r); err != nil {
-				return err
-			}
-			if err := s.Refill(ctx); err != nil {
-				return err
-			}
+	for _, pods := range smallSizes {
+		content := &fill.Content{Pods: pods, Stale: pods / 20, Pools: 2, Reports: true}
+		err := b.With(ctx, content, func(s *Server) error { return b.small(ctx, s) })
+		if err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+	return nil
 }
+
+func (b *Bench) small(ctx context.Context, s *Server) error {
+	for _, who := range []string{DropIn, Upstream} {
+		program := b.release(Shipped, s.Kubeconfig())
+		if who == DropIn {
+			program = []string{b.program("ip-reconciler"), "-kubeconfig", s.Kubeconfig()}
+		} else {
+			program[2] = "-1" // so many deletes as fit in a second
+		}
+		u, err := b.within(ctx, whereaboutsLimit, program...)
+		if err != nil {
+			return err
+		}
+		r := &Result{Work: smallWork(s.Content.Pods), Who: who, Pods: s.Content.Pods, Runs: []*used.Used{u}}
+		if r.Unreleased, r.WronglyReleased, err = s.Remaining(ctx); err != nil {
+			return err
+		}
+		if err := b.put(r); err != nil {
+			return err
+		}
+		if err := s.Refill(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func smallWork(pods int) string { return fmt.Sprint("drop-in-", pods) }
 
 // within runs a program in a memory cgroup of its own, which the program sees as a container sees its own. MiB is then
 // the cgroup's maximum, including the program's file.
