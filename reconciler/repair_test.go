@@ -34,6 +34,7 @@ func (s *simulator) misrecorded() {
 
 // unrecorded is a sandbox without entry, beside an entry of another one.
 func (s *simulator) unrecorded(isPhantom bool) {
+	s.aNetwork()
 	s.entry(bluePool, 9, "default/other", "box-other", true)
 	s.pod("other", "u", 9)
 	if !isPhantom {

@@ -53,10 +53,7 @@ func (r *Repair) Keys(*facts.Facts) (need facts.LiveKeys) {
 }
 
 // Recheck takes the finding over as the second check found it.
-func (r *Repair) Recheck(found *findings.Finding) {
-	found.Repair.Overlapping = r.Finding.Repair.Overlapping
-	r.Finding = found
-}
+func (r *Repair) Recheck(found *findings.Finding) { r.Finding = found }
 
 // HasArrived reports whether what it writes is there, after a write whose answer was lost.
 func (r *Repair) HasArrived(f *facts.Facts) bool {

@@ -108,11 +108,6 @@ func (f *Facts) ReservesOverlaps(at DefinedRange) bool {
 	return !slices.ContainsFunc(f.defined[at], func(d definition) bool { return !d.overlapping })
 }
 
-// UsesOverlaps reports whether any ADD in a range skips them.
-func (f *Facts) UsesOverlaps(at DefinedRange) bool {
-	return slices.ContainsFunc(f.defined[at], func(d definition) bool { return d.overlapping })
-}
-
 // IsSliced reports whether a definition cuts a range into node slices.
 func (f *Facts) IsSliced(at DefinedRange) bool {
 	return slices.ContainsFunc(f.defined[at], func(d definition) bool { return d.slices })

@@ -2,6 +2,7 @@ package facts
 
 import (
 	"cmp"
+	"math"
 	"net/netip"
 	"slices"
 	"sort"
@@ -250,11 +251,19 @@ func (p *Pool) IsMapped(nad *ippool.NAD) bool {
 	return slices.ContainsFunc(nad.Networks, func(n ippool.Network) bool { return n.Maps(p.Pool, p.Admitted) })
 }
 
-// HasNoEntryFor reports whether a pool lacks an entry for an address of its range. What an existing pool of an
-// unsupported range lacks is unknown.
+// HasNoEntryFor reports whether a pool lacks an entry for an address of its range that whereabouts reads. What an
+// existing pool of an unsupported range lacks is unknown.
 func (p *Pool) HasNoEntryFor(addr netip.Addr) bool {
 	k, ok := p.Range.Key(addr)
-	return ok && !p.usedKeys[k] && (p.Unsupported == "" || p.IsMissing)
+	return ok && !(p.usedKeys[k] && p.KeepsEntry(addr)) && (p.Unsupported == "" || p.IsMissing)
+}
+
+// KeepsEntry reports whether whereabouts reads an entry for an address of the pool's range. It writes keys of 64 bits,
+// but ignores those above an int64, and drops them with its next write (v0.9.4, pkg/storage/kubernetes/ipam.go,
+// toIPReservationList).
+func (p *Pool) KeepsEntry(addr netip.Addr) bool {
+	k, ok := p.Range.Key(addr)
+	return ok && k <= math.MaxInt64
 }
 
 // NameReading is one way to read a reservation's name.

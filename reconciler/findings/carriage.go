@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 )
 
@@ -27,13 +28,14 @@ type carriage struct {
 // counts, too, if it is of this network, or if no definition has the network any more: then it was renamed.
 func (x *finder) carriageOf(b *facts.SandboxAddress, addr netip.Addr) *carriage {
 	c := &carriage{addr: addr, node: b.Report.Name, containerID: b.ID, ifName: b.IfName}
+	nad, isUnnamed := x.definitionOf(b, addr), false
 	r, err := ippool.ParseConfiguredRange(b.Range)
 	if at := (facts.DefinedRange{Network: b.NetworkName, Prefix: r}); err == nil && r.Contains(addr) && x.Defines(at) {
 		c.today = []facts.DefinedRange{at}
-	} else {
+	} else if isUnnamed = x.isInUnnamed(c, b, nad); !isUnnamed {
 		c.today = x.DefinedAt(b.NetworkName, addr)
 	}
-	nad, isRenamed := x.definitionOf(b, addr), len(c.today) == 0
+	isRenamed := len(c.today) == 0 && !isUnnamed
 	c.own = slices.DeleteFunc(rangesWith(nad, addr), func(at facts.DefinedRange) bool {
 		return at.Network != b.NetworkName && !isRenamed
 	})
@@ -48,6 +50,15 @@ func (x *finder) carriageOf(b *facts.SandboxAddress, addr netip.Addr) *carriage 
 	return c
 }
 
+// isInUnnamed reports whether nothing says that ranges of other definitions are on the carrier's network: it has no
+// name, as many networks, the definition that its pod names has other ranges by now, and the carrier's entry is in a
+// pool of the range in the CNI cache.
+func (x *finder) isInUnnamed(c *carriage, b *facts.SandboxAddress, nad *ippool.NAD) bool {
+	isUnnamed := func(n ippool.Network) bool { return n.Name == "" }
+	return b.NetworkName == "" && nad != nil && slices.ContainsFunc(nad.Networks, isUnnamed) &&
+		slices.ContainsFunc(x.poolsWithEntry(c), func(p *facts.Pool) bool { return x.IsOfRange(p, b.Range) })
+}
+
 // carriageOfPod is the carriage of a pod of which only the network-status names the address.
 func (x *finder) carriageOfPod(p facts.PodAddress, addr netip.Addr) *carriage {
 	c := &carriage{addr: addr, node: p.Pod.Node, podRef: p.Pod.String(), ifName: p.Interface.Name}
@@ -55,8 +66,11 @@ func (x *finder) carriageOfPod(p facts.PodAddress, addr netip.Addr) *carriage {
 	if c.today = c.own; len(c.today) > 0 {
 		return c
 	}
+	isRecorded := len(x.poolsWithEntry(c)) > 0
 	for _, n := range p.NAD.Networks {
-		c.today = append(c.today, x.DefinedAt(n.Name, addr)...)
+		if n.Name != "" || !isRecorded { // as isInUnnamed
+			c.today = append(c.today, x.DefinedAt(n.Name, addr)...)
+		}
 	}
 	return c
 }
@@ -72,12 +86,18 @@ func (c *carriage) isIts(a *ippool.Allocation) bool {
 
 // definitionOf is the readable definition that a sandbox's pod names for an address; nil for none.
 func (x *finder) definitionOf(b *facts.SandboxAddress, addr netip.Addr) *ippool.NAD {
-	pod := x.PodOf(&b.Mention)
+	return x.definitionOfPod(x.PodOf(&b.Mention), b.IfName, addr)
+}
+
+// definitionOfPod is the readable definition that a pod names for an address of an interface; nil for none. The name of
+// the interface is "" if it is unknown.
+func (x *finder) definitionOfPod(pod *podstate.Pod, ifName string, addr netip.Addr) *ippool.NAD {
 	if pod == nil {
 		return nil
 	}
 	for i := range pod.Interfaces {
-		if f := &pod.Interfaces[i]; f.Name == b.IfName && slices.Contains(f.Addresses, addr) {
+		f := &pod.Interfaces[i]
+		if (ifName == "" || f.Name == ifName) && slices.Contains(f.Addresses, addr) {
 			return x.NAD(f.Network)
 		}
 	}
@@ -136,7 +156,7 @@ func (x *finder) isRecorded(c *carriage, prefix netip.Prefix) bool {
 	})
 	return slices.ContainsFunc(x.poolsWithEntry(c), func(p *facts.Pool) bool {
 		isOthers := len(p.Slice) > 0 && !slices.Contains(p.Slice, c.node)
-		return isRead(p) && !(hasOwn && isOthers)
+		return isRead(p) && (p.Unsupported != "" || p.KeepsEntry(c.addr)) && !(hasOwn && isOthers)
 	})
 }
 
@@ -161,8 +181,13 @@ func (x *finder) isReserved(c *carriage, p *facts.Pool) bool {
 // isReservedIn reports whether the carrier has an entry in any pool, with the reservation that keeps its address from
 // ADDs in a range: they skip the reservations of other pods, if the definition uses overlapping ranges (whereabouts
 // v0.9.4, pkg/storage/kubernetes/ipam.go, IPManagementKubernetesUpdate). The namespace is "" for that of the entry.
+// While reservations are unknown, it may have one.
 func (x *finder) isReservedIn(c *carriage, at facts.DefinedRange, namespace string) bool {
+	isUnknown := !x.Base().Reservations.IsKnown()
 	return x.ReservesOverlaps(at) && slices.ContainsFunc(x.poolsWithEntry(c), func(p *facts.Pool) bool {
+		if isUnknown {
+			return true
+		}
 		r := x.ReservationNamed(cmp.Or(namespace, p.Namespace), ippool.ReservationName(at.Network, c.addr))
 		isOfEntry := func(e facts.Entry) bool { return c.isIts(e.Allocation) && r.PodRef == e.PodRef }
 		return r != nil && r.Problem == "" && !r.Deleting &&

@@ -62,7 +62,7 @@ func findings(j *judge.Judgement) ([]Finding, []findingPlace) {
 	found, uses := newFindingList(), x.overlapping(items)
 	for addr := range x.CarriedAddresses() {
 		found.add(x.conflictsAt(addr)...)
-		found.add(x.wrongEntriesAt(addr, uses)...)
+		found.add(x.wrongEntriesAt(addr)...)
 	}
 	for _, it := range items {
 		if it.Allocation != nil && uses[it.Pool] {
@@ -81,7 +81,7 @@ func findings(j *judge.Judgement) ([]Finding, []findingPlace) {
 func At(j *judge.Judgement, entries, reservations []netip.Addr) (found []Finding) {
 	x := &finder{Facts: j.Facts(), j: j}
 	for _, addr := range facts.UniqueAddresses(slices.Clone(entries)) {
-		found = append(found, x.wrongEntriesAt(addr, nil)...)
+		found = append(found, x.wrongEntriesAt(addr)...)
 	}
 	mayLack := make(map[netip.Addr]bool, len(reservations))
 	for _, addr := range reservations {
@@ -95,17 +95,27 @@ func At(j *judge.Judgement, entries, reservations []netip.Addr) (found []Finding
 	return found
 }
 
-// wrongEntriesAt are the findings on missing or wrong entries for an address. uses are the pools whose networks use
-// overlapping ranges.
-func (x *finder) wrongEntriesAt(addr netip.Addr, uses map[*ippool.Pool]bool) []Finding {
+// wrongEntriesAt are the findings on missing or wrong entries for an address.
+func (x *finder) wrongEntriesAt(addr netip.Addr) []Finding {
 	found := append(x.unrecordedAt(addr), x.misrecordedAt(addr)...)
 	for i := range found {
 		if r := found[i].Repair; r != nil {
-			r.Overlapping = uses[r.Pool] || r.NewPool && x.UsesOverlaps(
-				facts.DefinedRange{Network: r.Network, Prefix: r.Pool.Range.Prefix()})
+			r.Overlapping = x.reserves(r)
 		}
 	}
 	return found
+}
+
+// reserves reports whether the entry that a repair writes needs a reservation, too.
+func (x *finder) reserves(r *Repair) bool {
+	var nad *ippool.NAD
+	for i := range x.SandboxesAt(r.Address) {
+		if b := &x.SandboxesAt(r.Address)[i]; b.ID == r.ContainerID && b.IfName == r.IfName {
+			nad = x.definitionOf(b, r.Address)
+		}
+	}
+	p := x.PoolOrMissing(r.Pool.Ref())
+	return p != nil && x.notReserving(p, r.Network, nad) == ""
 }
 
 func (x *finder) apiHasPod(g *facts.Mention) bool {

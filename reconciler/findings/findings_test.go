@@ -239,6 +239,52 @@ func TestAnAddressThatOnlyANetworkStatusNames(t *testing.T) {
 	})
 }
 
+// A reservation is written only if it is certain that ADDs of the network reserve. Others skip what is reserved, and a
+// DEL of a network without overlapping ranges removes none.
+func TestMissingReservation_IsWritten(t *testing.T) {
+	off, elsewhere := `"enable_overlapping_ranges":false`, WhereaboutsConfig("10.9.0.0/24", "")
+	// Another unnamed network whose addresses are reserved.
+	wide := All(Pool("10.0.0.0-16", "10.0.0.0/16", Alloc("9", "default/n", "box-9", "net1")),
+		Reservation("10.0.0.9", "default/n", LongAgo), NAD("wide", WhereaboutsConfig("10.0.0.0/16", "")))
+	phantom := All(UsualPool, ReportingWorker(Sandbox("box-1", UsualUID,
+		AddressIn("10.0.0.5", "net1", "10.0.0.0/24", ""))))
+	use := All(phantom, carrier)
+	const unwritten, found, written = 0, 1, 2
+	for _, c := range []struct {
+		says  string
+		want  int
+		why   string
+		parts []Part
+	}{
+		{"its definition reserves", written, "", []Part{use, here, wide}},
+		{"its definition has another range by now, and reserves", written, "", []Part{use, wide, NAD("wb", elsewhere)}},
+		{"its definition does not", unwritten, "", []Part{use, wide, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", off))}},
+		{"its definition has another range by now, and does not", unwritten, "", []Part{use, wide,
+			NAD("wb", WhereaboutsConfig("10.9.0.0/24", "", off))}},
+		{"its definition does not, and somebody has written another one that does", unwritten, "", []Part{use, here,
+			NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", off)), NAD("tenant", WhereaboutsConfig("10.0.0.0/24", ""))}},
+		{"its definition is gone", found, "no readable definition says whether", []Part{use, wide}},
+		{"its definition cannot be read", found, "no readable definition says whether", []Part{use, wide, NAD("wb", "{")}},
+		{"its pod is unknown, and the definition of its range reserves", written, "", []Part{phantom, here}},
+		{"its pod is unknown, and definitions of its range differ", found, "differ in enable_overlapping_ranges",
+			[]Part{phantom, here, NAD("tenant", WhereaboutsConfig("10.0.0.0/24", "", off))}},
+	} {
+		t.Run(c.says, func(t *testing.T) {
+			got, why := unwritten, ""
+			for _, f := range FindingsOf(findings.MissingReservation, c.parts...) {
+				if f.IP == "10.0.0.5" {
+					if got, why = found, f.Message; f.Repair != nil {
+						got = written
+					}
+				}
+			}
+			if got != c.want || !strings.Contains(why, c.why) {
+				t.Errorf("got %d, want %d: %s", got, c.want, why)
+			}
+		})
+	}
+}
+
 func TestMissingReservation(t *testing.T) {
 	use := All(UsualPool, carrier, ReportingWorker())
 	// Another allocation of the network, that has its reservation.

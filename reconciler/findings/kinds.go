@@ -51,7 +51,7 @@ func KindsOf(source facts.SourceName) []Kind {
 		return []Kind{Conflict, Unrecorded, Misrecorded, Phantom, NotAttached, PendingLeak, UnreadSandbox, ForeignPool,
 			OutsideDefinition, StatusMismatch, GuestAddressFinding, SliceWithoutNode}
 	case facts.SourceReservations:
-		return []Kind{MissingReservation}
+		return []Kind{Unrecorded, MissingReservation}
 	case facts.SourceClaims:
 		return []Kind{ClaimDiffers}
 	case facts.SourceGuests:

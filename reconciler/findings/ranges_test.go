@@ -1,12 +1,14 @@
 package findings_test
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -27,6 +29,9 @@ func TestUnrecorded_AfterAnEdit(t *testing.T) {
 	slices := All(ThreeNodes(), NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", `"node_slice_size":"/28"`)),
 		FreshReport("worker-2"))
 	reserved := Reservation("10.0.0.5", "default/web-0", LongAgo)
+	reservationsUnknown := func(o *Observed) {
+		o.Reservations = facts.Unknown[[]*ippool.Reservation](errors.New("forbidden"))
+	}
 	withoutAgents := func(o *Observed) { o.Reports = o.Reports.With(nil) }
 	for _, c := range []struct {
 		says          string
@@ -55,6 +60,12 @@ func TestUnrecorded_AfterAnEdit(t *testing.T) {
 			Pool("10.0.0.0-23", "10.0.0.0/23"), NAD("wb", WhereaboutsConfig("10.0.0.0/30", ""))}},
 		{"its own definition has not, another of the network has", 1, 1, []Part{empty, here,
 			NAD("wb", WhereaboutsConfig("10.0.0.0/30", "")), NAD("wb2", WhereaboutsConfig("10.0.0.0/24", ""))}},
+		{"another unnamed network has, and the pool of the range before has the allocation", 0, 0, []Part{empty, before,
+			NAD("wb", WhereaboutsConfig("10.9.0.0/24", "")), NAD("wb2", WhereaboutsConfig("10.0.0.0/24", ""))}},
+		{"reservations are unknown, and one may keep the address from ADDs", 0, 0, []Part{empty, before, here,
+			reservationsUnknown}},
+		{"reservations are unknown, and ADDs ignore them", 1, 1, []Part{empty, before, off, reservationsUnknown}},
+		{"reservations are unknown, and no pool has the allocation", 1, 1, []Part{empty, here, reservationsUnknown}},
 		{"another definition has the range of before, without reservations", 1, 1, []Part{empty, before, off,
 			NAD("wb2", WhereaboutsConfig("10.0.0.0/23", "", `"enable_overlapping_ranges":false`))}},
 		{"the definition has another network_name now", 1, 1, []Part{before, reserved,
@@ -227,4 +238,35 @@ func TestConflict_AfterANetworkWasRenamed(t *testing.T) {
 			[]Part{nodes, pools, here, NAD("blue", WhereaboutsConfig("10.0.0.0/24", "red")), Pod("a", UID("uid-a"), blue),
 				FreshReport("worker-1", boxA), two("red")}},
 	})
+}
+
+// The upper half of a /64 has keys that whereabouts writes and does not read.
+func TestUnrecorded_KeyThatIsNotRead(t *testing.T) {
+	const address = "fd00::8000:0:0:1"
+	its := Alloc("9223372036854775809", "default/web-0", "box-1", "net1")
+	recorded, empty := Pool("fd00---64", "fd00::/64", its), Pool("fd00---64", "fd00::/64")
+	for _, c := range []struct {
+		says        string
+		overlapping string
+		want        int
+		part        Part
+	}{
+		{"its reservation keeps it from ADDs", "true", 0, recorded},
+		{"it has no allocation", "true", 1, empty},
+		{"ADDs ignore reservations, and do not read the allocation", "false", 1, recorded},
+		{"ADDs ignore reservations, and there is no allocation", "false", 1, empty},
+	} {
+		found := FindingsOf(findings.Unrecorded, c.part, UsualPod(Carrying(address)),
+			ReportingWorker(Sandbox("box-1", UsualUID, AddressIn(address, "net1", "fd00::/64", ""))),
+			Reservation("fd00--8000-0-0-1", "default/web-0", LongAgo),
+			NAD("wb", WhereaboutsConfig("fd00::/64", "", `"enable_overlapping_ranges":`+c.overlapping)))
+		if len(found) != c.want {
+			t.Errorf("%s: got %+v, want %d", c.says, found, c.want)
+		}
+		for _, f := range found {
+			if f.Repair != nil || !strings.Contains(f.Message, "beyond the first 2^63 addresses") {
+				t.Errorf("%s: %s, repair %v", c.says, f.Message, f.Repair)
+			}
+		}
+	}
 }

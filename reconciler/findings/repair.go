@@ -160,6 +160,8 @@ func (x *finder) unrepairable(p *facts.Pool, at facts.DefinedRange, b *facts.San
 		return "the namespace of the pool is unknown"
 	case p.Unsupported != "":
 		return p.Unsupported
+	case !p.KeepsEntry(addr):
+		return "whereabouts reads no allocation beyond the first 2^63 addresses of a range"
 	case !p.Records(b.NetworkName):
 		return fmt.Sprintf("the sandbox got the address in network %q, before its definition was edited", b.NetworkName)
 	case len(p.Slice) > 0 && !slices.Contains(p.Slice, b.Report.Name):

@@ -12,6 +12,9 @@ import (
 // unwritten begins the reason in the message of a missing reservation that --repair does not write.
 const unwritten = "; it cannot be repaired, because "
 
+// needsNone is why no reservation is missing.
+const needsNone = "its definition has enable_overlapping_ranges: false"
+
 // missingReservation is the finding on an allocation in use, or of a phantom, without a reservation. An allocation
 // whose ADD may be in progress has none.
 func (x *finder) missingReservation(it *judge.Item) []Finding {
@@ -38,7 +41,11 @@ func (x *finder) missingReservation(it *judge.Item) []Finding {
 		ContainerIDs: []string{it.ContainerID()}, Node: e.Node(),
 		Message: fmt.Sprintf("%s of %s has no reservation: a pool with an overlapping range may assign it again",
 			it.Address(), it.PodRef())}
-	if why := unwritable(it); why != "" {
+	switch why := x.unwritable(it); why {
+	case "":
+	case needsNone:
+		return nil
+	default:
 		f.Message += unwritten + why
 		return []Finding{f}
 	}
@@ -56,12 +63,49 @@ func (x *finder) missingReservation(it *judge.Item) []Finding {
 }
 
 // unwritable is why --repair does not write the missing reservation of an allocation; "" if it does.
-func unwritable(it *judge.Item) string {
+func (x *finder) unwritable(it *judge.Item) string {
+	p := it.IndexedPool()
 	switch {
-	case it.IndexedPool().Network == nil:
+	case p.Network == nil:
 		return "the name of the pool admits more than one network"
 	case it.Allocation.Claim != nil:
 		return "a new one would lose the allocation's claim"
+	}
+	return x.notReserving(p, *p.Network, x.definitionOfPod(it.Evidence().Pod, it.IfName(), it.Address()))
+}
+
+// notReserving is why it is not certain that ADDs of a pool's network reserve addresses for overlapping ranges; "" if
+// it is. nad is the definition that the pod of the address names, nil if that is unknown: then all definitions of the
+// pool must say so, since a tenant may have written any of them. An ADD of another network skips what is reserved, and
+// no DEL of a network without overlapping ranges removes a reservation.
+func (x *finder) notReserving(p *facts.Pool, network string, nad *ippool.NAD) string {
+	by, reserve := 0, 0
+	count := func(n ippool.Network) {
+		if by++; n.Overlapping {
+			reserve++
+		}
+	}
+	if nad != nil {
+		for _, n := range nad.Networks {
+			if n.Name == network {
+				count(n)
+			}
+		}
+	}
+	if by == 0 {
+		x.DefinedFor(p.Pool, func(n ippool.Network) {
+			if n.Maps(p.Pool, p.Admitted) {
+				count(n)
+			}
+		})
+	}
+	switch {
+	case by == 0:
+		return "no readable definition says whether its network uses overlapping ranges"
+	case reserve == 0:
+		return needsNone
+	case reserve < by:
+		return "definitions of its network differ in enable_overlapping_ranges"
 	}
 	return ""
 }

@@ -248,7 +248,8 @@ func TestUnknownKinds(t *testing.T) {
 	}
 	o := Observe(UsualPool)
 	o.Reservations = facts.Unknown[[]*ippool.Reservation](errors.New("forbidden"))
-	if kinds := findings.UnknownKinds(o.Observation); !slices.Equal(kinds, []findings.Kind{findings.MissingReservation}) {
+	if kinds := findings.UnknownKinds(o.Observation); !slices.Equal(kinds, []findings.Kind{findings.Unrecorded,
+		findings.MissingReservation}) {
 		t.Errorf("reservations are unknown, and so are %v", kinds)
 	}
 }

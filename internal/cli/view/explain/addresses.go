@@ -113,7 +113,10 @@ func stateOfOutside(o *facts.Observation, addr netip.Addr) string {
 // may show one. Reservations keep addresses from ADDs, and findings show what pods and sandboxes carry unrecorded.
 func stateOfFree(o *facts.Observation, p *usage.Pool) string {
 	usesOverlaps := slices.ContainsFunc(p.Definitions, func(d *usage.Definition) bool { return d.Network.Overlapping })
-	if usesOverlaps && !o.Reservations.IsKnown() || slices.Contains(findings.UnknownKinds(o), findings.Unrecorded) {
+	if slices.ContainsFunc(o.UnknownSources(), func(s facts.SourceState) bool {
+		return slices.Contains(findings.KindsOf(s.Name), findings.Unrecorded) &&
+			(usesOverlaps || s.Name != facts.SourceReservations)
+	}) {
 		return "Unknown"
 	}
 	return "Free"
