@@ -31,6 +31,7 @@ type scene struct {
 
 	checkPolicy func(context.Context) error
 
+	logs        logBuffer
 	mu          sync.Mutex
 	items       []any // sandboxes and attachments of the node
 	inspectErr  error // error of Inspect
@@ -46,6 +47,32 @@ type scene struct {
 	calls       []call                    // since the last callsDuring
 	lastCalls   []call                    // during the last callsDuring
 	reports     []*v1alpha1.SandboxReport // published reports
+}
+
+// logBuffer keeps what an agent logs.
+type logBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// Write implements io.Writer.
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// take returns the lines since the last take that contain a text.
+func (l *logBuffer) take(with string) (lines []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.text.String()) {
+		if strings.Contains(line, with) {
+			lines = append(lines, line)
+		}
+	}
+	l.text.Reset()
+	return lines
 }
 
 type call struct {
@@ -66,7 +93,7 @@ func runScene(t *testing.T, configure func(*scene), act func(*scene)) {
 		s.Agent = &agent.Agent{
 			Node: "worker-1", Inspector: inspector{s}, Store: store{s}, CheckPolicy: s.checkPolicy,
 			RuntimeEvents: s.events, ReportChanges: s.changes, Reconnected: s.reconnected,
-			Health: agent.NewHealth(slog.New(slog.DiscardHandler), prometheus.NewRegistry()),
+			Health: agent.NewHealth(slog.New(slog.NewTextHandler(&s.logs, nil)), prometheus.NewRegistry()),
 			Identity: func(context.Context, *v1alpha1.SandboxReport) (agent.Identity, error) {
 				s.mu.Lock()
 				defer s.mu.Unlock()

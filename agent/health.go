@@ -32,7 +32,7 @@ type Health struct {
 	inspectFailure  string    // error of the last inspection, "" if it succeeded
 	publishFailure  string    // error of the last write, "" if it succeeded
 	unreadableCount int
-	leavesOut       bool // the last report lacks addresses of the inspection
+	lastLeftOut     leftOut // what the last report lacks of the inspection
 
 	inspections                                        *prometheus.CounterVec
 	lastInspection, unread, addressesUnread, unguarded prometheus.Gauge
@@ -76,18 +76,13 @@ func (h *Health) recordInspection(
 	h.inspections.WithLabelValues("good").Inc()
 	h.lastInspection.SetToCurrentTime()
 	h.unread.Set(float64(len(unread)))
-	incomplete, inReport := 0, 0
-	for i := range inspection.Sandboxes {
-		if inspection.Sandboxes[i].AddressesUnread {
-			incomplete++
-		}
-	}
+	addressesUnread := 0
 	for i := range report.Sandboxes {
 		if report.Sandboxes[i].AddressesUnread {
-			inReport++
+			addressesUnread++
 		}
 	}
-	h.addressesUnread.Set(float64(inReport))
+	h.addressesUnread.Set(float64(addressesUnread))
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.lastAttemptAt = time.Now()
@@ -96,14 +91,7 @@ func (h *Health) recordInspection(
 			"sandboxes", len(inspection.Sandboxes), "attachments", len(inspection.Attachments))
 	}
 	h.inspectFailure = ""
-	if leavesOut := inReport > incomplete; leavesOut != h.leavesOut {
-		if h.leavesOut = leavesOut; leavesOut {
-			h.log.Warn("Leaving addresses out of the report, which would be too large", "sandboxes", inReport-incomplete,
-				"of", len(report.Sandboxes), "bytes", sizeOf(report))
-		} else {
-			h.log.Info("The report has room for all addresses again", "bytes", sizeOf(report))
-		}
-	}
+	h.recordLeftOut(leftOutOf(inspection, report), report)
 	if len(unread) > h.unreadableCount {
 		for name, err := range unread {
 			h.log.Warn("Cannot read a CNI cache file or the status of a sandbox", "name", name, "error", err)
@@ -111,6 +99,62 @@ func (h *Health) recordInspection(
 		}
 	}
 	h.unreadableCount = len(unread)
+}
+
+// leftOut counts what a report lacks of its inspection, because the report would be too large.
+type leftOut struct {
+	endedSandboxes, endedAttachments int
+	// sandboxes and attachments are those that are in the report without some of their addresses.
+	sandboxes, attachments int
+}
+
+// leftOutOf compares a report with the inspection that it was made of.
+func leftOutOf(inspection *Inspection, report *v1alpha1.SandboxReport) (out leftOut) {
+	sandboxes := make(map[string]*v1alpha1.Sandbox, len(report.Sandboxes))
+	for i := range report.Sandboxes {
+		sandboxes[report.Sandboxes[i].ID] = &report.Sandboxes[i]
+	}
+	for i := range inspection.Sandboxes {
+		switch s := &inspection.Sandboxes[i]; {
+		case s.IsIrrelevant:
+		case sandboxes[s.ID] == nil:
+			out.endedSandboxes++
+		case sandboxes[s.ID].AddressesUnread && !s.AddressesUnread:
+			out.sandboxes++
+		}
+	}
+	attachments := make(map[string]*v1alpha1.Attachment, len(report.Attachments))
+	for i := range report.Attachments {
+		attachments[report.Attachments[i].ID] = &report.Attachments[i]
+	}
+	for i := range inspection.Attachments {
+		switch a := &inspection.Attachments[i]; {
+		case attachments[a.ID] == nil:
+			out.endedAttachments++
+		case attachments[a.ID].AddressesUnread && !a.AddressesUnread:
+			out.attachments++
+		}
+	}
+	return out
+}
+
+func (l leftOut) hasEnded() bool     { return l.endedSandboxes+l.endedAttachments > 0 }
+func (l leftOut) hasAddresses() bool { return l.sandboxes+l.attachments > 0 }
+
+// recordLeftOut logs what the report lacks when ended entries or addresses begin to be left out, and when nothing is
+// left out any more. The caller holds h.mu.
+func (h *Health) recordLeftOut(now leftOut, report *v1alpha1.SandboxReport) {
+	before := h.lastLeftOut
+	switch h.lastLeftOut = now; {
+	case now.hasEnded() && !before.hasEnded(), now.hasAddresses() && !before.hasAddresses():
+		h.log.Warn("Leaving ended sandboxes or addresses out of the report, which would be too large",
+			"usualCause", "finished pods that nobody deletes",
+			"endedSandboxes", now.endedSandboxes, "endedAttachments", now.endedAttachments,
+			"sandboxesWithoutAllAddresses", now.sandboxes, "attachmentsWithoutAllAddresses", now.attachments,
+			"sandboxes", len(report.Sandboxes), "attachments", len(report.Attachments), "bytes", sizeOf(report))
+	case now == (leftOut{}) && before != (leftOut{}):
+		h.log.Info("The report has room for all sandboxes and addresses again", "bytes", sizeOf(report))
+	}
 }
 
 func (h *Health) recordPublish(r *v1alpha1.SandboxReport) {

@@ -24,6 +24,8 @@ const (
 	// maxReportBytes is the most bytes of JSON of a report whose sandboxes have all of their addresses. The admission
 	// policy denies more than 768 KiB, of a text that has a space after each comma and colon. 500 ordinary pods have less.
 	maxReportBytes = 640 << 10
+	// maxSandboxes is the most sandboxes that the CustomResourceDefinition accepts.
+	maxSandboxes = 4000
 )
 
 // NextReport returns the report that follows before (nil for none) after an inspection. If nothing changed, it
@@ -47,8 +49,9 @@ func NextReport(before *v1alpha1.SandboxReport, inspection *Inspection) *v1alpha
 		}
 	}
 	next.Attachments = dropOldestClosed(withEnds(inspection.Attachments, before, inspection))
-	next.Summary = summarize(next)
+	dropEnded(next, inspection)
 	fitReport(next)
+	next.Summary = summarize(next)
 	if sameContent(before, next) && !(&podstate.Report{SandboxReport: before}).NeedsRewrite(next.ObservedAt.Time) {
 		return before
 	}
@@ -152,9 +155,75 @@ func dropOldestClosed(attachments []v1alpha1.Attachment) []v1alpha1.Attachment {
 	return slices.DeleteFunc(slices.Clone(attachments), func(a v1alpha1.Attachment) bool { return isDropped[a.ID] })
 }
 
+// endedEntry is a sandbox or an attachment that may be left out of a report.
+type endedEntry struct {
+	id    string
+	since metav1.Time // creation of the sandbox, or appearance of the attachment
+	bytes int         // in the JSON of the list
+}
+
+// dropEnded leaves out the oldest sandboxes and attachments that have ended, until the report has at most
+// maxReportBytes and maxSandboxes. Finished pods that nobody deletes leave thousands of sandboxes. The ids are then
+// absent instead of stopped, so their addresses are released later. What may still run is never left out.
+func dropEnded(r *v1alpha1.SandboxReport, inspection *Inspection) {
+	over, sandboxesOver := sizeOf(r)-maxReportBytes, len(r.Sandboxes)-maxSandboxes
+	if over <= 0 && sandboxesOver <= 0 {
+		return
+	}
+	var sandboxes, all []endedEntry
+	for i := range r.Sandboxes {
+		if s := &r.Sandboxes[i]; s.State == v1alpha1.SandboxNotReady && podstate.IsClosed(s.NetworkClosed) {
+			sandboxes = append(sandboxes, endedEntry{s.ID, s.CreatedAt, itemBytes(s)})
+		}
+	}
+	all = slices.Clone(sandboxes)
+	// An end that only the report before proves would be forgotten with the entry.
+	isClosed := map[string]bool{}
+	for i := range inspection.Attachments {
+		isClosed[inspection.Attachments[i].ID] = podstate.IsClosed(inspection.Attachments[i].NetworkClosed)
+	}
+	for i := range r.Attachments {
+		if a := &r.Attachments[i]; isClosed[a.ID] {
+			all = append(all, endedEntry{a.ID, a.Since, itemBytes(a)})
+		}
+	}
+	isDropped := map[string]bool{}
+	sortOldestFirst(sandboxes)
+	for _, e := range sandboxes[:min(max(sandboxesOver, 0), len(sandboxes))] {
+		isDropped[e.id] = true
+		over -= e.bytes
+	}
+	sortOldestFirst(all)
+	for _, e := range all {
+		if over <= 0 {
+			break
+		}
+		if !isDropped[e.id] {
+			isDropped[e.id] = true
+			over -= e.bytes
+		}
+	}
+	r.Sandboxes = slices.DeleteFunc(r.Sandboxes, func(s v1alpha1.Sandbox) bool { return isDropped[s.ID] })
+	r.Attachments = slices.DeleteFunc(slices.Clone(r.Attachments),
+		func(a v1alpha1.Attachment) bool { return isDropped[a.ID] })
+}
+
+func sortOldestFirst(entries []endedEntry) {
+	slices.SortFunc(entries, func(a, b endedEntry) int {
+		return cmp.Or(a.since.Compare(b.since.Time), cmp.Compare(a.id, b.id))
+	})
+}
+
+// itemBytes returns the bytes that an item has in the JSON of a list.
+func itemBytes(item any) int {
+	text, _ := json.Marshal(item) // it has no field without JSON
+	return len(text) + len(",")
+}
+
 // fitReport leaves out addresses until a report has at most maxReportBytes. The sandboxes and attachments with the
 // largest entries lose theirs first, so a tenant whose pods have many cannot keep its node from reporting. A report of
-// about 1,000 sandboxes and attachments is too large even without addresses: the API server then denies it.
+// about 1,000 sandboxes and attachments that may still run is too large even without addresses: the API server then
+// denies it.
 func fitReport(r *v1alpha1.SandboxReport) {
 	if sizeOf(r) <= maxReportBytes {
 		return
