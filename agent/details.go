@@ -47,8 +47,11 @@ func (ni *NodeInspector) updateTracked(
 			toFetch = append(toFetch, s)
 		}
 		t.isListed = true
-		if entry := entries[s.ID]; s.Ready && entry != nil {
-			t.hasNoWhereabouts = entry.HasNoWhereabouts
+		entry := entries[s.ID]
+		isCached := s.Ready && entry != nil
+		t.hadAddresses = t.hadAddresses || len(t.sandbox.Addresses) > 0 || isCached && len(entry.Addresses) > 0
+		if isCached {
+			t.hasNoWhereabouts = entry.HasNoWhereabouts && !t.hadAddresses
 		}
 	}
 	for id, t := range ni.tracked {

@@ -25,6 +25,9 @@ type trackedSandbox struct {
 	retryAt       time.Time // time of the next status call after an error
 	// hasNoWhereabouts: the cache entry was complete without whereabouts. DEL removes the entry, so this is remembered.
 	hasNoWhereabouts bool
+	// hadAddresses: an address was known once, or some were unread in the report before. If the result of a network that
+	// was plugged in later is lost, the other files look complete. The sandbox must stay in the report all the same.
+	hadAddresses bool
 	// hasAllAddresses: sandbox.Addresses are all that it has.
 	hasAllAddresses bool
 	// isOtherMachine: the id comes from a report that may be another machine's, where the sandbox may still run. A
@@ -40,6 +43,7 @@ func (ni *NodeInspector) Resume(report *v1alpha1.SandboxReport, thisMachine bool
 	}
 	resume := func(t trackedSandbox) {
 		t.addNetNS([]string{t.detail.NetNS})
+		t.hadAddresses = len(t.sandbox.Addresses) > 0 || t.sandbox.AddressesUnread
 		if t.isOtherMachine = !thisMachine; ni.tracked[t.sandbox.ID] == nil {
 			ni.tracked[t.sandbox.ID] = &t
 		}

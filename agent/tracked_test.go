@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -74,6 +75,60 @@ func TestInspect_EntryReplacesAddresses(t *testing.T) {
 	n.file(filepath.Join(n.results(), "wb-"+sandbox.ID+"-net2"), "{")
 	equal(t, "when one of two files cannot be read", ips(n.sandbox(sandbox.ID)), "10.0.0.70")
 	equal(t, "unread then", n.sandbox(sandbox.ID).AddressesUnread, true)
+}
+
+// A network of whereabouts is plugged into a running pod, and its result file is lost. The files of the pod's first
+// networks remain and look complete, but the sandbox still has the address.
+func TestInspect_LostResultOfAPluggedNetwork(t *testing.T) {
+	unread := func(r *v1alpha1.SandboxReport) {
+		for i := range r.Sandboxes {
+			r.Sandboxes[i].Addresses, r.Sandboxes[i].AddressesUnread = nil, true
+		}
+	}
+	for name, change := range map[string]func(n *testNode, report *v1alpha1.SandboxReport){
+		"while the agent runs": func(*testNode, *v1alpha1.SandboxReport) {},
+		"and the agent restarts": func(n *testNode, r *v1alpha1.SandboxReport) {
+			n.NodeInspector = n.newInspector()
+			n.Resume(roundTrip(n, r), true)
+		},
+		"and the agent restarts, and the report before had no room for the address": func(n *testNode,
+			r *v1alpha1.SandboxReport) {
+			unread(r)
+			n.NodeInspector = n.newInspector()
+			n.Resume(roundTrip(n, r), true)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, critest.Containerd)
+			sandbox := web("1a")
+			sandbox.NetNS = n.namespace("a")
+			n.addCacheWithConfig(sandbox.ID, "multus", "eth0", `{"cniVersion":"1.0.0","name":"multus","type":"multus-shim"}`,
+				sandbox.NetNS)
+			kindnet := `{"cniVersion":"1.0.0","name":"kindnet","type":"ptp","ipam":{"type":"host-local"}}`
+			list, err := json.Marshal([]map[string][]byte{{"Bytes": []byte(kindnet)}})
+			check(t, err)
+			n.file(filepath.Join(n.cni, "multus", sandbox.ID), string(list))
+			delegate := func(from string) string {
+				to := filepath.Join(n.cni, "multus", "results", filepath.Base(from))
+				n.mkdir(filepath.Dir(to))
+				check(t, os.Rename(from, to))
+				return to
+			}
+			delegate(n.addCacheWithConfig(sandbox.ID, "kindnet", "eth0", kindnet, sandbox.NetNS, "10.244.0.5/24"))
+			n.setSandboxes(sandbox)
+			equal(t, "irrelevant before it is plugged in", n.sandbox(sandbox.ID).IsIrrelevant, true)
+			plugged := delegate(n.addCache("wb", sandbox.ID, "net1", sandbox.NetNS, "10.0.0.5/24"))
+			report := agent.NextReport(nil, n.inspect())
+			equal(t, "sandboxes in the report", len(report.Sandboxes), 1)
+			n.remove(plugged)
+			change(n, report)
+			for range 2 {
+				equal(t, "irrelevant when the result is lost", n.sandbox(sandbox.ID).IsIrrelevant, false)
+				report = agent.NextReport(report, n.inspect())
+				equal(t, "sandboxes in the report then", len(report.Sandboxes), 1)
+			}
+		})
+	}
 }
 
 // A user attaches a running pod to a network whose config hides whereabouts, or empties the caches after that.
