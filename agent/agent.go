@@ -6,6 +6,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,12 +31,17 @@ const (
 	publishRetryDelay = 5 * time.Second
 	// finalTimeout limits the last inspection and its report. It is shorter than the grace period of the DaemonSet.
 	finalTimeout = 4 * time.Second
-	// publishTimeout is how long after an inspection its report and Lease may be written: a Lease says that the report was
-	// right a moment ago. Each request has a timeout of its own, and a write takes several.
+	// publishTimeout is how long after the start of an inspection its report and Lease may be written: a Lease says that
+	// the report was right a moment ago. Each request has a timeout of its own, and a write takes several.
 	publishTimeout = 30 * time.Second
+	// minPublishTime is how much of publishTimeout an inspection must leave for the write.
+	minPublishTime = 2 * time.Second
 	// policyCheckInterval is the pause between two checks of the admission policy.
 	policyCheckInterval = 10 * time.Minute
 )
+
+// errTooOld means that an inspection took so long that its result must not be confirmed.
+var errTooOld = errors.New("what was inspected is too old")
 
 // Inspector inspects a node. NodeInspector implements it.
 type Inspector interface {
@@ -81,6 +87,7 @@ type Agent struct {
 	lastRenewalAt   time.Time               // time of the last renewal of the Lease
 	nextPolicyCheck time.Time               // time of the next CheckPolicy
 	frequentUntil   time.Time
+	inspectedAt     time.Time // start of the last inspection
 }
 
 // Run inspects and publishes until the context ends, and then once more. Failures are logged and retried.
@@ -164,9 +171,7 @@ func (a *Agent) inspectAndPublish(ctx context.Context) time.Duration {
 	if a.isPublished && time.Since(a.lastRenewalAt) <= renewAfter {
 		return interval
 	}
-	publishing, cancel := context.WithTimeout(ctx, publishTimeout)
-	err = a.publish(publishing)
-	cancel()
+	err = a.publishInTime(ctx)
 	switch {
 	case errors.As(err, new(*RestoreError)):
 		// The next report must come from an inspection that was made after the restore.
@@ -207,6 +212,7 @@ func (a *Agent) inspect(ctx context.Context) (*Inspection, error) {
 			a.report = &v1alpha1.SandboxReport{ObjectMeta: r.ObjectMeta}
 		}
 	}
+	a.inspectedAt = time.Now()
 	inspection, err := a.Inspector.Inspect(ctx)
 	if err != nil {
 		return nil, err
@@ -226,6 +232,26 @@ func (a *Agent) update(inspection *Inspection) {
 	if next != a.report {
 		a.report, a.isPublished = next, false
 	}
+}
+
+// publishInTime publishes what the last inspection found. It fails if the Lease would confirm content older than
+// publishTimeout.
+func (a *Agent) publishInTime(ctx context.Context) error {
+	took := time.Since(a.inspectedAt)
+	tooSlow := func(err error) error {
+		return fmt.Errorf("%w: the inspection took %s, and its result may be published until %s after its start: "+
+			"look for a slow container runtime or disk on the node", err, took.Round(time.Second), publishTimeout)
+	}
+	if publishTimeout-took < minPublishTime {
+		return tooSlow(errTooOld)
+	}
+	publishing, cancel := context.WithTimeout(ctx, publishTimeout-took)
+	defer cancel()
+	err := a.publish(publishing)
+	if err != nil && publishing.Err() != nil && took > publishTimeout/2 {
+		return tooSlow(err)
+	}
+	return err
 }
 
 func (a *Agent) publish(ctx context.Context) error {

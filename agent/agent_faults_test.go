@@ -31,6 +31,46 @@ func TestAgent_ConfirmsNothingLongAfterTheInspection(t *testing.T) {
 	}
 }
 
+// The age of what a Lease confirms counts from the start of the inspection, which may be slow itself.
+func TestAgent_ConfirmsNothingAfterASlowInspection(t *testing.T) {
+	for name, c := range map[string]struct {
+		inspect, answer time.Duration
+		isWritten       bool
+	}{
+		"a slow inspection":                         {20 * time.Second, time.Second, true},
+		"an inspection that takes nearly as long":   {28 * time.Second, time.Second, true},
+		"one that leaves no time for the write":     {29 * time.Second, time.Millisecond, false},
+		"one that takes longer":                     {16 * time.Minute, time.Millisecond, false},
+		"a slow inspection and a slow API server":   {20 * time.Second, 15 * time.Second, false},
+		"a little of both, which is in time":        {10 * time.Second, 15 * time.Second, true},
+		"an inspection that takes twice the minute": {2 * time.Minute, 29 * time.Second, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runScene(t, nil, func(s *scene) {
+				s.callsDuring(time.Minute)
+				s.logs.take("")
+				s.change(func() { s.inspectTakes, s.answerTakes, s.confirmedAge = c.inspect, c.answer, 0 })
+				s.callsDuring(time.Minute) // the last fast inspection
+				equal(t, "renewed", slices.Contains(s.callsDuring(time.Hour), "renew"), c.isWritten)
+				if s.confirmedAge > 30*time.Second {
+					t.Errorf("the Lease confirms content that is %s old", s.confirmedAge)
+				}
+				took := "the inspection took " + c.inspect.String()
+				if isLogged := len(s.logs.take(took)) > 0; isLogged == c.isWritten {
+					t.Errorf("the log says %q: %v", took, isLogged)
+				}
+				if !c.isWritten {
+					s.expectReady(took)
+				}
+				s.change(func() { s.inspectTakes, s.answerTakes = 0, 0 })
+				s.callsDuring(c.inspect)
+				equal(t, "renewed afterwards", slices.Contains(s.callsDuring(time.Minute), "renew"), true)
+				s.expectReady("")
+			})
+		})
+	}
+}
+
 func TestAgent_RewritesReportAfterRestore(t *testing.T) {
 	restore := &agent.RestoreError{Reason: "a resourceVersion ran backwards"}
 	for name, c := range map[string]struct {

@@ -31,22 +31,25 @@ type scene struct {
 
 	checkPolicy func(context.Context) error
 
-	logs        logBuffer
-	mu          sync.Mutex
-	items       []any // sandboxes and attachments of the node
-	inspectErr  error // error of Inspect
-	bootID      string
-	machine     v1alpha1.Machine
-	resumes     []bool                  // thisMachine of each Resume
-	before      *v1alpha1.SandboxReport // result of Load
-	loadErr     error
-	publishErr  error
-	renewErr    error
-	identityErr error
-	answerTakes time.Duration
-	calls       []call                    // since the last callsDuring
-	lastCalls   []call                    // during the last callsDuring
-	reports     []*v1alpha1.SandboxReport // published reports
+	logs         logBuffer
+	mu           sync.Mutex
+	items        []any // sandboxes and attachments of the node
+	inspectErr   error // error of Inspect
+	bootID       string
+	machine      v1alpha1.Machine
+	resumes      []bool                  // thisMachine of each Resume
+	before       *v1alpha1.SandboxReport // result of Load
+	loadErr      error
+	publishErr   error
+	renewErr     error
+	identityErr  error
+	answerTakes  time.Duration // of the API server
+	inspectTakes time.Duration
+	inspectedAt  time.Time                 // start of the last inspection
+	confirmedAge time.Duration             // greatest age of content when it was confirmed
+	calls        []call                    // since the last callsDuring
+	lastCalls    []call                    // during the last callsDuring
+	reports      []*v1alpha1.SandboxReport // published reports
 }
 
 // logBuffer keeps what an agent logs.
@@ -185,13 +188,18 @@ func (e inspector) Resume(_ *v1alpha1.SandboxReport, thisMachine bool) {
 
 func (e inspector) Inspect(context.Context) (*agent.Inspection, error) {
 	e.mu.Lock()
+	start, takes := time.Now(), e.inspectTakes
+	e.mu.Unlock()
+	time.Sleep(takes) // simulated time
+	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.record("inspect")
+	e.inspectedAt = start
 	if e.inspectErr != nil {
 		return nil, e.inspectErr
 	}
 	l := inspection(0, e.items...)
-	l.At, l.NamespaceGone = time.Now(), map[string]bool{}
+	l.At, l.NamespaceGone = start, map[string]bool{}
 	for _, id := range []string{"a", "b", "c", "x"} {
 		l.NamespaceGone[id] = true // if it is not listed
 	}
@@ -216,6 +224,7 @@ func (s store) Publish(ctx context.Context, r *v1alpha1.SandboxReport) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.record("publish")
+	s.confirmedAge = max(s.confirmedAge, time.Since(s.inspectedAt))
 	if s.publishErr == nil {
 		s.reports = append(s.reports, r.DeepCopy())
 	}
@@ -229,6 +238,7 @@ func (s store) Renew(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.record("renew")
+	s.confirmedAge = max(s.confirmedAge, time.Since(s.inspectedAt))
 	return s.renewErr
 }
 
