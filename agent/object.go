@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -32,6 +33,7 @@ type object[T any] struct {
 	client           rest.Interface
 	path, kind, name string
 	verb             string // verb of a write, for errors
+	field            string // the field that each write of an agent changes, as managedFields name it
 
 	meta        metav1.ObjectMeta // as last answered; without a ResourceVersion the object does not exist
 	lastVersion objectVersion     // last answered version, also of a deleted object
@@ -133,28 +135,23 @@ func (o *object[T]) reread(ctx context.Context, check func(stored *T, read bool)
 	return stored, check(stored, true)
 }
 
-// objectVersion is a version of an object and the time when the API server wrote it.
+// objectVersion is a version of an object, and the time when an agent last wrote it, by the API server's clock.
 type objectVersion struct {
 	resourceVersion string
 	writtenAt       time.Time
 }
 
-// versionOf returns the version of an answered object. Its time is that of the newest write by anybody.
-func versionOf(m metav1.ObjectMeta) objectVersion {
-	newest := objectVersion{resourceVersion: m.ResourceVersion}
-	for _, f := range m.ManagedFields {
-		if f.Time != nil && f.Time.After(newest.writtenAt) {
-			newest.writtenAt = f.Time.Time
-		}
-	}
-	return newest
+// version returns the version of the last answer. Its time is that of the newest write of an agent. Writes by others do
+// not count: the entry of an annotation goes when the annotation is removed, so the newest time of all runs backwards.
+func (o *object[T]) version() objectVersion {
+	return objectVersion{o.meta.ResourceVersion, podstate.FieldTime(o.meta.ManagedFields, o.field)}
 }
 
 // advance records the answered version. reason says why etcd must have been restored since the one before, "" if not.
 // Either the resourceVersion ran backwards, or the last write of an object that was read is older than known.
 func (o *object[T]) advance(read bool) (reason string) {
 	before := o.lastVersion
-	o.lastVersion = versionOf(o.meta)
+	o.lastVersion = o.version()
 	switch now := o.lastVersion; {
 	case before.resourceVersion == "":
 	case isOlder(now.resourceVersion, before.resourceVersion):

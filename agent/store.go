@@ -54,9 +54,9 @@ func NewAPIStore(config *rest.Config, node, namespace string) (*APIStore, error)
 	return &APIStore{
 		node: node, namespace: namespace,
 		report: object[v1alpha1.SandboxReport]{client: client, path: reportsPath, kind: "SandboxReport", name: node,
-			verb: "write"},
+			verb: "write", field: "f:observedAt"},
 		lease: object[coordinationv1.Lease]{client: client, path: leasesPath + namespace + "/leases", kind: "Lease",
-			name: node, verb: "renew"},
+			name: node, verb: "renew", field: "f:renewTime"},
 	}, nil
 }
 
@@ -87,7 +87,7 @@ func (a *APIStore) Load(ctx context.Context) (*v1alpha1.SandboxReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.report.lastVersion, a.lease.lastVersion = versionOf(a.report.meta), versionOf(a.lease.meta)
+	a.report.lastVersion, a.lease.lastVersion = a.report.version(), a.lease.version()
 	if report != nil {
 		a.nonce = podstate.ReadReport(report, lease).RestoreNonce
 	} else if lease != nil {

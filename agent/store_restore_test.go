@@ -155,6 +155,35 @@ func TestStore_RenewConfirmsStoredReport(t *testing.T) {
 	s.expectConfirmed(reportOf("a"))
 }
 
+// Somebody annotates or labels an object and removes that later. The entry of these fields in managedFields goes then,
+// so that the newest time of all entries runs backwards.
+func TestStore_RemovedAnnotationIsNoRestore(t *testing.T) {
+	for name, k := range map[string]fakeapi.Key{"report": reportKey, "Lease": leaseKey} {
+		for _, what := range []string{"annotations", "labels"} {
+			t.Run(name+" "+what, func(t *testing.T) {
+				s, a := newPublished(t)
+				meta := func(o map[string]any) map[string]any { return o["metadata"].(map[string]any) }
+				s.edit(k, func(o map[string]any) {
+					all, _ := meta(o)[what].(map[string]any)
+					if all == nil {
+						all = map[string]any{}
+						meta(o)[what] = all
+					}
+					all["note"] = "x"
+				})
+				s.must(a.Publish(t.Context(), reportOf("a")))
+				for range 3 {
+					s.must(a.Renew(t.Context()))
+				}
+				s.edit(k, func(o map[string]any) { delete(meta(o)[what].(map[string]any), "note") })
+				s.must(a.Publish(t.Context(), reportOf("a")))
+				s.must(a.Renew(t.Context()))
+				s.expectConfirmed(reportOf("a"))
+			})
+		}
+	}
+}
+
 // The renewTime is from the node's clock, which may be set back. Only the API server's time counts.
 func TestStore_ClockSetBackIsNoRestore(t *testing.T) {
 	s, a := newPublished(t)

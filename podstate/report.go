@@ -95,7 +95,7 @@ func ReadReport(o *v1alpha1.SandboxReport, lease *coordinationv1.Lease) *Report 
 
 // ReadReportWithHash is ReadReport with a known Hash.
 func ReadReportWithHash(o *v1alpha1.SandboxReport, contentHash string, lease *coordinationv1.Lease) *Report {
-	r := &Report{SandboxReport: o, WrittenAt: fieldTime(o.ManagedFields, `"f:observedAt"`), hash: contentHash}
+	r := &Report{SandboxReport: o, WrittenAt: FieldTime(o.ManagedFields, "f:observedAt"), hash: contentHash}
 	return r.WithLease(lease)
 }
 
@@ -160,11 +160,11 @@ func (r *Report) confirm(lease *coordinationv1.Lease) {
 	}
 }
 
-// fieldTime returns the newest time at which a manager wrote fields that include field.
-func fieldTime(fields []metav1.ManagedFieldsEntry, field string) time.Time {
+// FieldTime returns the newest time at which a manager wrote fields that include field, such as "f:observedAt".
+func FieldTime(fields []metav1.ManagedFieldsEntry, field string) time.Time {
 	var newest time.Time
 	for _, f := range fields {
-		if f.Time == nil || f.FieldsV1 == nil || !bytes.Contains(f.FieldsV1.GetRawBytes(), []byte(field)) {
+		if f.Time == nil || f.FieldsV1 == nil || !bytes.Contains(f.FieldsV1.GetRawBytes(), []byte(`"`+field+`"`)) {
 			continue
 		}
 		if f.Time.After(newest) {
@@ -193,5 +193,5 @@ func (r *Report) NeedsRewrite(now time.Time) bool {
 
 // LeaseRenewTime returns when an agent's Lease was last renewed, by the API server's clock; zero if unknown.
 func LeaseRenewTime(lease *coordinationv1.Lease) time.Time {
-	return fieldTime(lease.ManagedFields, `"f:renewTime"`)
+	return FieldTime(lease.ManagedFields, "f:renewTime")
 }

@@ -41,7 +41,7 @@ func (m managed) after(before, content map[string]any, by string, now time.Time)
 			next[name] = managedBy{entry.at, kept}
 		}
 	}
-	if len(changed) > 0 || len(was) != len(is) {
+	if len(changed) > 0 { // as in the API server, a write that only removes fields has no entry
 		own := next[by]
 		if own.fields == nil {
 			own.fields = map[string]any{}
