@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/ip-reconcile/ip-reconcile/agent"
+	"github.com/ip-reconcile/ip-reconcile/agent/hostdir"
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
@@ -69,6 +71,23 @@ func TestAgent_ConfirmsNothingAfterASlowInspection(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A mount keeps the deleted folder for as long as the container lives, so kubelet must restart it.
+func TestAgent_IsNotAliveWithADeletedFolder(t *testing.T) {
+	runScene(t, nil, func(s *scene) {
+		s.change(func() { s.inspectErr = fmt.Errorf("CNI cache: /var/lib/cni: %w", hostdir.ErrReplaced) })
+		s.callsDuring(time.Minute)
+		s.expectReady("deleted and created again")
+		if err := s.Health.Alive(nil); err == nil || !strings.Contains(err.Error(), "deleted and created again") {
+			t.Errorf("Alive returns %v", err)
+		}
+		s.change(func() { s.inspectErr = errors.New("another") })
+		s.callsDuring(time.Minute)
+		if err := s.Health.Alive(nil); err != nil {
+			t.Errorf("after another failure it is not alive: %v", err)
+		}
+	})
 }
 
 func TestAgent_RewritesReportAfterRestore(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/ip-reconcile/ip-reconcile/agent/hostdir"
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
@@ -29,6 +30,7 @@ type Health struct {
 	mu              sync.Mutex
 	lastAttemptAt   time.Time // last inspection or write, successful or not
 	lastRenewalAt   time.Time // last renewal of the Lease
+	mustRestart     bool      // only a new container can inspect the node
 	inspectFailure  string    // error of the last inspection, "" if it succeeded
 	publishFailure  string    // error of the last write, "" if it succeeded
 	unreadableCount int
@@ -66,7 +68,7 @@ func (h *Health) recordInspectFailure(err error) {
 	if h.inspectFailure != err.Error() {
 		h.log.Warn("Cannot inspect the node", "error", err)
 	}
-	h.inspectFailure = err.Error()
+	h.inspectFailure, h.mustRestart = err.Error(), errors.Is(err, hostdir.ErrReplaced)
 }
 
 // recordInspection records an inspection, and the report that was made of it.
@@ -90,7 +92,7 @@ func (h *Health) recordInspection(
 		h.log.Info("Inspected the node again",
 			"sandboxes", len(inspection.Sandboxes), "attachments", len(inspection.Attachments))
 	}
-	h.inspectFailure = ""
+	h.inspectFailure, h.mustRestart = "", false
 	h.recordLeftOut(leftOutOf(inspection, report), report)
 	if len(unread) > h.unreadableCount {
 		for name, err := range unread {
@@ -198,12 +200,15 @@ func (h *Health) Ready(*http.Request) error {
 	return errors.New("the Lease was not renewed for a minute")
 }
 
-// Alive returns an error if the agent is stuck.
+// Alive returns an error if the agent is stuck, or if only a new container can inspect the node.
 func (h *Health) Alive(*http.Request) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if since := time.Since(h.lastAttemptAt); since > maxAttemptAge {
 		return fmt.Errorf("no attempt for %s", since.Round(time.Second))
+	}
+	if h.mustRestart {
+		return fmt.Errorf("cannot inspect the node: %s", h.inspectFailure)
 	}
 	return nil
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/ip-reconcile/ip-reconcile/agent/hostdir"
 )
 
 // Folders are the folders of the caches on this node.
@@ -107,7 +109,10 @@ func (c *Cache) readFolder(f *folder, now time.Time, builders map[string]*entryB
 			c.unreadable[filepath.Join(f.path, name)] = r.problem
 		}
 	})
-	if errors.Is(err, fs.ErrNotExist) && !f.hasExisted {
+	if errors.Is(err, fs.ErrNotExist) {
+		err = hostdir.Explain(f.path, err)
+	}
+	if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, hostdir.ErrReplaced) && !f.hasExisted {
 		if f.parent == "" {
 			return nil
 		}

@@ -19,6 +19,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/agent/hostdir"
 )
 
 // ErrNotFound means that the runtime does not know the sandbox, or does not know it yet, while it is set up (containerd
@@ -272,6 +274,9 @@ func sharesEvents(name, version string) bool {
 
 func (r *Runtime) wrapError(what string, err error) error {
 	hint := ""
+	if status.Code(err) == codes.Unavailable {
+		err = hostdir.Explain(r.socket, err)
+	}
 	switch code := status.Code(err); {
 	case code == codes.Unimplemented && what != readEventsOf:
 		hint = ": it does not support CRI v1 (containerd before 1.6, or its CRI plugin is off)"
