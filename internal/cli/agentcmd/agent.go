@@ -11,12 +11,15 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -65,15 +68,24 @@ failed inspection the agent publishes nothing, and the last report expires.`,
   ip-reconcile agent --node worker-1 --outside-pod   # on a node, as root
   ip-reconcile agent --cri /run/crio/crio.sock`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), logs) },
 	}
 	f := c.Flags()
+	withoutPolicy, envErr := withoutPolicyFromEnv()
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if !f.Changed("without-admission-policy") && envErr != nil {
+			return envErr
+		}
+		if err := o.check(f); err != nil {
+			return err
+		}
+		return o.run(c.Context(), logs)
+	}
 	o.Common.Add(f, "info")
 	o.node.Add(f, "socket of the container runtime (default: that of containerd, CRI-O, k3s or RKE2)")
 	f.StringVar(&o.podUID, "pod-uid", os.Getenv("POD_UID"),
 		"UID of the agent's own pod, which the runtime must list at each inspection (default: $POD_UID)")
 	f.BoolVar(&o.outsidePod, "outside-pod", false, "the agent does not run in a pod")
-	f.BoolVar(&o.withoutPolicy, "without-admission-policy", os.Getenv("WITHOUT_ADMISSION_POLICY") == "true",
+	f.BoolVar(&o.withoutPolicy, "without-admission-policy", withoutPolicy,
 		"publish even if an agent may write the reports of other nodes (default: $WITHOUT_ADMISSION_POLICY)")
 	f.StringVar(&o.metrics, "metrics-bind-address", "127.0.0.1:9746",
 		"address of /metrics, /healthz and /readyz; 0 serves none")
@@ -84,6 +96,31 @@ failed inspection the agent publishes nothing, and the last report expires.`,
 			"folder with tls.crt and tls.key for --secure-metrics-bind-address (default: a new certificate)")
 	}
 	return c
+}
+
+// policyVariable is the environment variable with the default of --without-admission-policy.
+const policyVariable = "WITHOUT_ADMISSION_POLICY"
+
+// withoutPolicyFromEnv returns the default of --without-admission-policy.
+func withoutPolicyFromEnv() (bool, error) {
+	text := os.Getenv(policyVariable)
+	if text == "" {
+		return false, nil
+	}
+	value, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, fmt.Errorf("the environment variable %s is %q: must be true or false", policyVariable, text)
+	}
+	return value, nil
+}
+
+// check returns an error for flags that cannot be meant.
+func (o *options) check(f *pflag.FlagSet) error {
+	if o.LeaseNamespace() == corev1.NamespaceNodeLease {
+		return fmt.Errorf("--lease-namespace %s: kubelets keep the Leases of their nodes there, under the same names; "+
+			"name a namespace that has only the agents' Leases", corev1.NamespaceNodeLease)
+	}
+	return flags.RefuseWithout(f, "secure-metrics-bind-address", "", "metrics-cert-dir")
 }
 
 func (o *options) run(ctx context.Context, logs io.Writer) error {
