@@ -44,6 +44,8 @@ type Network struct {
 	Overlapping bool // enable_overlapping_ranges, true by default
 	Slices      bool // node_slice_size is set: the pools are parts of the range
 	SliceBits   int  // the length of those parts' prefixes; 0 where it cannot be read
+	// SliceSize is node_slice_size as it is written: whereabouts' node controller compares the texts of definitions.
+	SliceSize string
 	// SlicePool is the NodeSlicePool whose slices they are; "" without Slices. It has the network_name, or else the name
 	// of the CNI configuration (whereabouts v0.9.4, pkg/node-controller/controller.go, getSliceName).
 	SlicePool string
@@ -172,7 +174,7 @@ func readIPAM(raw json.RawMessage) (Network, bool, error) {
 	if ipam.Type != whereabouts {
 		return Network{}, false, nil
 	}
-	n := Network{Name: ipam.NetworkName, Slices: ipam.SliceSize != "",
+	n := Network{Name: ipam.NetworkName, Slices: ipam.SliceSize != "", SliceSize: ipam.SliceSize,
 		Overlapping: ipam.Overlapping == nil || *ipam.Overlapping}
 	bits, err := strconv.Atoi(strings.TrimPrefix(ipam.SliceSize, "/"))
 	if err == nil && n.Slices && bits > 0 && bits <= 128 {

@@ -37,3 +37,35 @@ func TestPoolsCheck_DefinitionThatIsNotOne(t *testing.T) {
 		}
 	}
 }
+
+// Nodes without a slice make a definition one that is not safe.
+func TestPoolsCheck_UncutSlices(t *testing.T) {
+	cluster := t.TempDir()
+	for _, name := range []string{"a", "b"} {
+		write(t, filepath.Join(cluster, name+".yaml"),
+			"apiVersion: v1\nkind: Node\nmetadata: {name: "+name+", uid: "+name+"}\n")
+	}
+	write(t, filepath.Join(cluster, "pool.yaml"), "apiVersion: whereabouts.cni.cncf.io/v1alpha1\nkind: IPPool\n"+
+		"metadata: {name: 10.1.0.0-24, namespace: kube-system}\nspec: {range: 10.1.0.0/24, allocations: {}}\n")
+	write(t, filepath.Join(cluster, "reservation.yaml"), "apiVersion: whereabouts.cni.cncf.io/v1alpha1\n"+
+		"kind: OverlappingRangeIPReservation\nmetadata: {name: 10.1.0.9, namespace: kube-system, "+
+		"creationTimestamp: 2026-01-01T00:00:00Z}\n"+
+		"spec: {podref: default/a, ifname: net1}\n")
+	write(t, filepath.Join(cluster, "nad.yaml"), definition)
+	for slice, want := range map[string]struct {
+		code int
+		says string
+	}{
+		"/28": {exitClean, "answer: Safe"},
+		"/24": {exitUnresolved, "enough for 1 of 2 nodes: ADDs fail"},
+		"/31": {exitFailed, "no address of such a slice can be assigned"},
+	} {
+		file := filepath.Join(t.TempDir(), "nad.yaml")
+		write(t, file, strings.Replace(definition, `10.0.0.0/23"`, `10.0.0.0/24","node_slice_size":"`+slice+`"`, 1))
+		code, out, errs := run(t, "pools", "check", "--definition", file, "--snapshot", cluster, "--pods-complete",
+			"-o", "yaml")
+		if code != want.code || !strings.Contains(out+errs, want.says) {
+			t.Errorf("slices of %s: exit code %d, stdout %s, stderr %s", slice, code, out, errs)
+		}
+	}
+}

@@ -32,6 +32,8 @@ type Check struct {
 	Overlaps []Overlap
 	// Unknown has a sentence for each thing because of which more addresses may be outside, or assigned twice.
 	Unknown []string
+	// Uncut has a sentence for each thing because of which nodes get no slice of a range, and ADDs fail there.
+	Uncut []string
 }
 
 // Range is a range of the proposal.
@@ -100,6 +102,7 @@ func Of(j *findings.Assessment, pools *usage.Pools, p *Proposal) *Check {
 		c.findTwice(x, r)
 	}
 	c.findOutside(j)
+	c.findUncut(j)
 	c.Overlaps = append(c.ownOverlaps(), overlaps(j, p, c.Ranges)...)
 	return c
 }

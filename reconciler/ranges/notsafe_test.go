@@ -2,6 +2,7 @@ package ranges_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +25,7 @@ func told(c *ranges.Check) string {
 	for _, x := range c.Overlaps {
 		lines = append(lines, fmt.Sprintf("%s with %s: %s", x.Range.Prefix, x.Pool, x.Why))
 	}
-	return strings.Join(append(lines, c.Unknown...), "\n")
+	return strings.Join(slices.Concat(lines, c.Unknown, c.Uncut), "\n")
 }
 
 // mayCarry makes a sandbox one that may carry any address of a range.

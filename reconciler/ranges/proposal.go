@@ -122,6 +122,9 @@ func (p *Proposal) check() error {
 		if n.Refused != "" {
 			return fmt.Errorf("whereabouts refuses the definition: %s", n.Refused)
 		}
+		if err := checkSlices(n); err != nil {
+			return err
+		}
 		for _, r := range n.Ranges {
 			parsed, err := ippool.ParseRange(r.String())
 			if err != nil {

@@ -26,7 +26,7 @@ func (c *Check) Steps(j *findings.Assessment) (steps []Step) {
 		}
 		steps = append(steps, s)
 	}
-	if len(c.Unknown) > 0 {
+	if len(c.Unknown)+len(c.Uncut) > 0 {
 		add("range unknown")
 	}
 	if slices.ContainsFunc(c.Twice, func(t Twice) bool { return t.IsLacking }) {
@@ -43,7 +43,7 @@ func (c *Check) Steps(j *findings.Assessment) (steps []Step) {
 			add("range begin", "begin", begin.String(), "range", r.Prefix.String())
 		}
 	}
-	if c.IsTwice() || len(c.Unknown) > 0 {
+	if c.IsTwice() || len(c.Unknown)+len(c.Uncut) > 0 {
 		add("range again")
 	}
 	for _, name := range c.Definitions {

@@ -2,6 +2,7 @@ package view
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
@@ -15,7 +16,8 @@ import (
 type PoolCheck struct {
 	Header
 	Circumstances
-	// Answer is Safe, Twice (something would be assigned twice) or Unknown (something may be).
+	// Answer is Safe, Twice (something would be assigned twice) or Unknown (something may be, or ADDs fail on nodes
+	// without a slice).
 	Answer string `json:"answer"`
 	// Definitions are the NetworkAttachmentDefinitions that are replaced or added.
 	Definitions []string `json:"definitions"`
@@ -34,7 +36,8 @@ type PoolCheck struct {
 	OutsideUnrecorded []Finding `json:"outsideUnrecorded"`
 	// Fits says for each range whether pods fit.
 	Fits []RangeFit `json:"fits"`
-	// MoreUnknown has a sentence for each thing because of which more may be outside, or assigned twice, than is listed.
+	// MoreUnknown has a sentence for each thing because of which more may be outside, or assigned twice, than is listed,
+	// and for each one because of which nodes get no slice of a range, so that ADDs fail there.
 	MoreUnknown []string `json:"moreUnknown"`
 	// Steps are what to do, in this order.
 	Steps []Advice `json:"steps"`
@@ -118,7 +121,7 @@ func NewPoolCheck(
 		Overlaps: lists.Map(c.Overlaps, newOverlap), Outside: lists.Map(c.Outside, p.Row),
 		OutsideReservations: lists.Map(c.OutsideReservations, p.reservation),
 		OutsideUnrecorded:   lists.Map(c.OutsideUnrecorded, NewFinding), Fits: lists.Map(fits, newFit),
-		MoreUnknown: lists.Clone(c.Unknown), Steps: lists.Clone(steps),
+		MoreUnknown: lists.Clone(slices.Concat(c.Unknown, c.Uncut)), Steps: lists.Clone(steps),
 		Items: lists.Map(items, func(it *judge.Item) AllocationRow { return p.Row(it) })}
 }
 
@@ -129,7 +132,7 @@ func answerOf(c *ranges.Check) string {
 	switch {
 	case c.IsTwice():
 		return "Twice"
-	case len(c.Unknown) > 0:
+	case len(c.Unknown)+len(c.Uncut) > 0:
 		return "Unknown"
 	}
 	return "Safe"
