@@ -48,8 +48,9 @@ type Range struct {
 	// Usable are the addresses that ADDs may assign from an empty pool. Free are those that ADDs would assign now and that
 	// nobody has.
 	Usable, Free *netipx.IPSet
-	// Skipped is how many reserved addresses an ADD tries before the first free one, see usage.MostSkipped.
-	Skipped *big.Int
+	// Skipped is how many reserved addresses an ADD tries before the first free one. SkippedByADD is how many it tries in
+	// all ranges of the network, which it must do in one time, see usage.MostSkipped.
+	Skipped, SkippedByADD *big.Int
 
 	open      *netipx.IPSet // what ADDs assign, whether somebody has it or not
 	recorded  *netipx.IPSet // in the pools of the range
@@ -92,10 +93,15 @@ func Of(j *findings.Assessment, pools *usage.Pools, p *Proposal) *Check {
 		if n.Slices {
 			ranges = ranges[:min(len(ranges), 1)] // the slices are cut from the first range
 		}
+		first, skipped := len(c.Ranges), new(big.Int)
 		for i, prefix := range ranges {
 			if slices.Index(ranges, prefix) == i { // of equal ranges only the first counts
 				c.add(x, n, i)
 			}
+		}
+		for _, r := range c.Ranges[first:] {
+			skipped.Add(skipped, r.Skipped)
+			r.SkippedByADD = skipped
 		}
 	}
 	for _, r := range c.Ranges {

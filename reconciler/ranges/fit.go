@@ -66,9 +66,9 @@ func (c *Check) fit(r *Range, what string, needs int64) Fit {
 	switch {
 	case r.Network.Slices:
 		f.Unknown = "each node has a slice of its own, and which nodes the pods will run on is unknown"
-	case needs > 0 && r.Skipped.Cmp(big.NewInt(usage.MostSkipped)) > 0:
-		f.Why = fmt.Sprintf("ADDs fail: %s addresses before the first free one are reserved, and whereabouts can try only "+
-			"some 25 in time", r.Skipped)
+	case needs > 0 && r.isSkippedInVain():
+		f.Why = fmt.Sprintf("ADDs fail: %s addresses before the first free ones of all ranges are reserved, and an ADD can "+
+			"skip only %s in time", r.SkippedByADD, usage.MostSkipped(r.Network))
 	case f.Needs.Cmp(f.Free) > 0:
 	case len(c.Unknown) > 0 && needs > 0:
 		f.Unknown = "more addresses may be in use than are seen"

@@ -3,6 +3,7 @@ package ranges_test
 import (
 	"fmt"
 	"math/big"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,5 +63,41 @@ func TestCheck_Fits(t *testing.T) {
 	_, found := checked(t, ranges.Bounds{Range: "10.0.0.0/23"}, parts...)
 	if r := found.Ranges[0]; r.Skipped.Cmp(big.NewInt(40)) != 0 {
 		t.Errorf("skipped: %s", r.Skipped)
+	}
+}
+
+// An ADD tries the reserved addresses of all its ranges in one time, so the limit holds for all of them together.
+func TestCheck_SkippedInTwoRanges(t *testing.T) {
+	two := func(four, six string) string {
+		return fmt.Sprintf(`"ipRanges":[{"range":%q},{"range":%q}]`, four, six)
+	}
+	for _, c := range []struct {
+		pods int
+		want string
+	}{{11, "true true"}, {12, "false false 10.0.0.13 fd00::d"}} {
+		parts := []Part{NAD("wb", `{"ipam":{"type":"whereabouts",`+two("10.0.0.0/24", "fd00::/112")+`}}`)}
+		var fours, sixes []Allocation
+		for i := 1; i <= c.pods; i++ {
+			name, addr := fmt.Sprint("web-", i), fmt.Sprintf("fd00::%x", i)
+			fours = append(fours, Alloc(fmt.Sprint(i), "default/"+name, "b"+name, "net1"))
+			sixes = append(sixes, Alloc(fmt.Sprint(i), "default/"+name, "b"+name, "net1"))
+			parts = append(parts, Pod(name, NetworkStatus(fmt.Sprintf(
+				`[{"name":"default/wb","interface":"net1","ips":["10.0.0.%d",%q]}]`, i, addr))),
+				Reservation(fmt.Sprint("10.0.0.", i), "default/"+name, time.Hour),
+				Reservation(strings.ReplaceAll(addr, ":", "-"), "default/"+name, time.Hour))
+		}
+		parts = append(parts, Pool("10.0.0.0-24", "10.0.0.0/24", fours...), Pool("fd00---112", "fd00::/112", sixes...))
+		j, found := defined(t, "wb", two("10.0.0.0/16", "fd00::/96"), parts...)
+		fits, err := found.Fits(j, 1, intstr.FromInt32(0))
+		if err != nil || len(fits) != 4 {
+			t.Fatal(fits, err)
+		}
+		got := fmt.Sprint(fits[0].IsFitting, " ", fits[2].IsFitting)
+		for _, s := range found.Steps(j) {
+			if s.Name == "range begin" {
+				got += " " + s.Names["begin"]
+			}
+		}
+		equal(t, fmt.Sprintf("%d in each range", c.pods), got, c.want)
 	}
 }

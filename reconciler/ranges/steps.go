@@ -1,7 +1,6 @@
 package ranges
 
 import (
-	"math/big"
 	"net/netip"
 	"slices"
 
@@ -77,10 +76,13 @@ func (c *Check) excludes() (all []string) {
 	return all
 }
 
+// isSkippedInVain reports whether an ADD runs out of time while it tries reserved addresses, of any range.
+func (r *Range) isSkippedInVain() bool { return r.SkippedByADD.Cmp(usage.MostSkipped(r.Network)) > 0 }
+
 // begin is a range_start behind the reserved addresses, where ADDs would try too many of them; invalid if they do not,
 // or if nothing is behind.
 func (r *Range) begin() netip.Addr {
-	if r.Skipped.Cmp(big.NewInt(usage.MostSkipped)) <= 0 {
+	if r.Skipped.Sign() == 0 || !r.isSkippedInVain() {
 		return netip.Addr{}
 	}
 	var last netip.Addr

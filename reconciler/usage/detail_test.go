@@ -125,13 +125,18 @@ func TestAPoolIsFoundByNameRangeAndAddress(t *testing.T) {
 }
 
 func TestFreeAddressesThatNoADDReachesInTimeAreNoted(t *testing.T) {
-	reserved := func(from, to int) Part {
+	reservedAt := func(before string, from, to int) Part {
 		var all []Part
 		for i := from; i <= to; i++ {
-			all = append(all, Reservation(fmt.Sprint("10.0.0.", i), "default/x", LongAgo))
+			all = append(all, Reservation(fmt.Sprint(before, i), "default/x", LongAgo))
 		}
 		return All(all...)
 	}
+	reserved := func(from, to int) Part { return reservedAt("10.0.0.", from, to) }
+	dual := All(NAD("a", `{"ipam":{"type":"whereabouts","ipRanges":[{"range":"10.0.0.0/24"},{"range":"fd00::/112"}]}}`),
+		Pool("10.0.0.0-24", "10.0.0.0/24"), Pool("fd00---112", "fd00::/112"))
+	slice := All(NAD("a", WhereaboutsConfig("10.0.0.0/16", "", `"node_slice_size":"/24"`)), Node("w-1"),
+		Pool("w-1-10.0.0.0-24", "10.0.0.0/24"))
 	var entries []Allocation
 	for i := 1; i <= 30; i++ {
 		entries = append(entries, Alloc(fmt.Sprint(i), fmt.Sprint("default/p", i), "box", "net1"))
@@ -153,10 +158,13 @@ func TestFreeAddressesThatNoADDReachesInTimeAreNoted(t *testing.T) {
 			[]Part{define, NAD("b", WhereaboutsConfig("10.0.0.0/24", "", `"range_start":"10.0.0.30"`)), pool, reserved(1, 30)}},
 		{"nothing is free", false, []Part{NAD("a", WhereaboutsConfig("10.0.0.0/24", "", `"range_end":"10.0.0.30"`)), pool,
 			reserved(1, 30)}},
+		{"23 come in two ranges of one ADD", true, []Part{dual, reserved(1, 18), reservedAt("fd00--", 1, 5)}},
+		{"22 do", false, []Part{dual, reserved(1, 18), reservedAt("fd00--", 1, 4)}},
+		{"16 come in the slice of a node", true, []Part{slice, reserved(1, 16)}},
+		{"15 do", false, []Part{slice, reserved(1, 15)}},
 	} {
 		u := usage.Of(judged(append(c.parts, Pod("bystander"))...))
-		if noted := strings.Contains(strings.Join(u.Notes, " "),
-			"ADDs to pool kube-system/10.0.0.0-24 fail"); noted != c.noted {
+		if noted := strings.Contains(strings.Join(u.Notes, " "), "10.0.0.0-24 fail although"); noted != c.noted {
 			t.Errorf("%s: notes %q", c.says, u.Notes)
 		}
 	}

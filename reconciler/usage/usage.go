@@ -50,7 +50,6 @@ type Pool struct {
 	FreeAddresses *netipx.IPSet
 
 	entries map[types.NamespacedName]int // cache of entriesOf
-	skipped *big.Int                     // how many reserved addresses an ADD tries before a free one
 }
 
 // Definition is a NetworkAttachmentDefinition that assigns addresses of a pool.
@@ -60,7 +59,11 @@ type Definition struct {
 	Node    string        // whose slice the pool is, "" for none
 	Usable  *netipx.IPSet // of this pool
 	pool    *Pool
-	next    netip.Addr // the first free address; invalid for none
+	section *Definition // the same for all pools of one IPAM section
+	next    netip.Addr  // the first free address; invalid for none
+	// skipped is how many reserved addresses an ADD tries before the first free ones, of this pool and then of all pools
+	// of the section.
+	skipped *big.Int
 }
 
 // Fill is which part of the usable addresses is taken, 0 to 1; with FreeUnknown the least that may be. ok is false if
@@ -128,6 +131,7 @@ func Of(j *findings.Assessment) *Pools {
 			"They are not counted as free, but the next ADDs may assign them: "+
 			"'ip-reconcile check --reason Unrecorded' lists them", pool, len(unrecorded[pool])))
 	}
+	u.sumSkipped()
 	for _, p := range u.All {
 		p.noteBlocked(u)
 	}
@@ -199,7 +203,8 @@ func (p *Pool) define(all []*Definition, o *facts.Observation) {
 			why = fmt.Sprintf("it is a slice of node %s, which does not exist: no address is assigned from it", node)
 		default:
 			p.Definitions = append(p.Definitions, &Definition{
-				NamespacedName: d.NamespacedName, Network: d.Network, Node: node, Usable: d.Network.Usable(p.Pool), pool: p})
+				NamespacedName: d.NamespacedName, Network: d.Network, Node: node, Usable: d.Network.Usable(p.Pool), pool: p,
+				section: d})
 		}
 	}
 	if len(p.Definitions) == 0 {

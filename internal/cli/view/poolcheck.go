@@ -67,7 +67,7 @@ type NewRange struct {
 	Usable Count `json:"usable"`
 	Free   Count `json:"free"`
 	// Skipped is the number of reserved addresses that each ADD tries before the first free one. With more than 24 it
-	// fails.
+	// fails, with two ranges with more than 22 in both together.
 	Skipped Count `json:"skipped"`
 }
 
