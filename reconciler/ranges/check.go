@@ -52,9 +52,10 @@ type Range struct {
 	// all ranges of the network, which it must do in one time, see usage.MostSkipped.
 	Skipped, SkippedByADD *big.Int
 
-	open      *netipx.IPSet // what ADDs assign, whether somebody has it or not
-	recorded  *netipx.IPSet // in the pools of the range
-	leaving   *netipx.IPSet // recorded there by stale allocations alone
+	open      *netipx.IPSet   // what ADDs assign, whether somebody has it or not
+	pools     map[string]bool // those of the range that ADDs read
+	recorded  *netipx.IPSet   // in them
+	leaving   *netipx.IPSet   // recorded there by stale allocations alone
 	protected map[netip.Addr]*ippool.Reservation
 }
 
@@ -139,6 +140,7 @@ func (c *Check) add(x *asked, n ippool.Network, i int) {
 		c.Unknown = append(c.Unknown, fmt.Sprintf("pool %s, which ADDs in %s read, exists and has the range %s",
 			r.Pool, prefix, p.Range.Prefix()))
 	}
+	r.pools = its
 	r.recorded, r.leaving = x.recordedIn(its)
 	if n.Slices { // which slice is which node's, and so the order of ADDs, is not known
 		r.Pool = ""

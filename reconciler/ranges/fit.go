@@ -2,7 +2,9 @@ package ranges
 
 import (
 	"fmt"
+	"maps"
 	"math/big"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -78,34 +80,56 @@ func (c *Check) fit(r *Range, what string, needs int64) Fit {
 	return f
 }
 
-// moving counts the pods that need another address in a range than they have, and those that a rolling update starts
-// before it stops others.
+// moving counts the addresses of a range that pods need and do not have there, and those of the pods that a rolling
+// update starts before it stops others. A pod needs one for each of its interfaces.
 func (c *Check) moving(j *findings.Assessment, r *Range, surge intstr.IntOrString) (moving, surging int64, err error) {
-	replicas := map[string]int{} // of ReplicaSets
-	isToday := map[string]bool{}
-	for _, p := range c.Pools {
-		isToday[p.Ref()] = true
-	}
+	type attachment struct{ podref, ifname string }
+	isInside := map[attachment]bool{}
+	replicas := map[string]map[string]int64{} // the interfaces of each pod, by ReplicaSet
+	update := c.updatedIn(r)
 	for _, it := range j.Allocations {
-		addr := it.Address()
-		if !isToday[it.Pool.Ref()] || it.Verdict == judge.Stale || addr.IsValid() && addr.Is4() != r.Prefix.Addr().Is4() {
+		if it.Verdict == judge.Stale || !update[it.Pool.Ref()] {
 			continue
 		}
-		if !r.Usable.Contains(addr) {
-			moving++
+		at := attachment{it.PodRef(), it.Allocation.IfName}
+		if it.Owner().Name == "" {
+			at.podref = it.Pool.Ref() + " " + it.Allocation.Key // it cannot be read, so each one counts
 		}
-		if pod := j.Facts().Owner(it.Owner()); pod != nil && strings.HasPrefix(pod.Workload, "ReplicaSet/") {
-			replicas[pod.Namespace+"/"+pod.Workload]++
+		_, isKnown := isInside[at]
+		isInside[at] = isInside[at] || r.Usable.Contains(it.Address())
+		pod := j.Facts().Owner(it.Owner())
+		if !isKnown && pod != nil && strings.HasPrefix(pod.Workload, "ReplicaSet/") {
+			name := pod.Namespace + "/" + pod.Workload
+			if replicas[name] == nil {
+				replicas[name] = map[string]int64{}
+			}
+			replicas[name][at.podref]++
 		}
 	}
-	for _, n := range replicas {
-		more, err := intstr.GetScaledValueFromIntOrPercent(&surge, n, true)
+	for _, has := range isInside {
+		if !has {
+			moving++
+		}
+	}
+	for _, pods := range replicas {
+		more, err := intstr.GetScaledValueFromIntOrPercent(&surge, len(pods), true)
 		if err != nil {
 			return 0, 0, err
 		}
-		surging += int64(more)
+		surging += int64(more) * slices.Max(slices.Collect(maps.Values(pods)))
 	}
 	return moving, surging, nil
+}
+
+// updatedIn are the pools of today whose pods need an address of a range when they are started again. A range that
+// goes on in its pool has pods of other ranges already: those of pools that the proposal leaves come in addition. To a
+// new range all of them come.
+func (c *Check) updatedIn(r *Range) map[string]bool {
+	left, update := c.Left(), map[string]bool{}
+	for _, p := range c.Pools {
+		update[p.Ref()] = !r.IsToday || r.pools[p.Ref()] || r.Network.Slices || slices.Contains(left, p.Ref())
+	}
+	return update
 }
 
 // Workloads are the controllers of the pods that must move, as "<namespace>/<kind>/<name>", sorted. A pod without a

@@ -101,3 +101,60 @@ func TestCheck_SkippedInTwoRanges(t *testing.T) {
 		equal(t, fmt.Sprintf("%d in each range", c.pods), got, c.want)
 	}
 }
+
+// A pod has an address in each range of its definition, and gets another one in each.
+func TestCheck_FitsOfTwoRanges(t *testing.T) {
+	two := func(a, b string) string { return fmt.Sprintf(`"ipRanges":[{"range":%q},{"range":%q}]`, a, b) }
+	var first, second []Allocation
+	parts := []Part{NAD("wb", `{"ipam":{"type":"whereabouts",`+two("10.0.0.0/24", "10.1.0.0/24")+`}}`)}
+	for i := 1; i <= 150; i++ {
+		name := fmt.Sprint("web-", i)
+		first = append(first, Alloc(fmt.Sprint(i), "default/"+name, "b"+name, "net1"))
+		second = append(second, Alloc(fmt.Sprint(i), "default/"+name, "b"+name, "net1"))
+		parts = append(parts, Pod(name, ofReplicaSet, NetworkStatus(fmt.Sprintf(
+			`[{"name":"default/wb","interface":"net1","ips":["10.0.0.%d","10.1.0.%d"]}]`, i, i))),
+			Reservation(fmt.Sprint("10.0.0.", i), "default/"+name, time.Hour),
+			Reservation(fmt.Sprint("10.1.0.", i), "default/"+name, time.Hour))
+	}
+	parts = append(parts, Pool("10.0.0.0-24", "10.0.0.0/24", first...), Pool("10.1.0.0-24", "10.1.0.0/24", second...))
+	for _, c := range []struct{ says, ipam, want string }{
+		{"nothing changes", two("10.0.0.0/24", "10.1.0.0/24"), "0 outside, surge 38: true; 0 outside, surge 38: true"},
+		{"one range is another", two("10.0.0.0/24", "10.2.0.0/24"), "0 outside, surge 38: true; 150 outside, surge 38: true"},
+		{"one range is too small", two("10.0.0.0/24", "10.2.0.0/25"),
+			"0 outside, surge 38: true; 150 outside, surge 38: false"},
+		{"one range goes", `"range":"10.0.0.0/24"`, "0 outside, surge 38: true"},
+		{"one more family", `"ipRanges":[{"range":"10.0.0.0/24"},{"range":"10.1.0.0/24"},{"range":"fd00::/120"}]`,
+			"0 outside, surge 38: true; 0 outside, surge 38: true; 150 outside, surge 38: true"},
+		{"one range is bounded", `"ipRanges":[{"range":"10.0.0.0/24","range_end":"10.0.0.100"},{"range":"10.1.0.0/24"}]`,
+			"50 outside, surge 38: false; 0 outside, surge 38: true"},
+	} {
+		j, found := defined(t, "wb", c.ipam, parts...)
+		fits, err := found.Fits(j, 0, intstr.FromString("25%"))
+		check(t, err)
+		var got []string
+		for _, f := range fits {
+			_, what, _ := strings.Cut(strings.TrimSuffix(f.What, ")"), "(")
+			got = append(got, fmt.Sprint(what, ": ", f.IsFitting))
+		}
+		equal(t, c.says, strings.Join(got, "; "), c.want)
+	}
+}
+
+// A pod with two interfaces of one network is one replica with two addresses.
+func TestCheck_FitsOfTwoInterfaces(t *testing.T) {
+	var all []Allocation
+	parts := []Part{NAD("wb", WhereaboutsConfig("10.0.0.0/24", ""))}
+	for i := 1; i <= 8; i++ {
+		name := fmt.Sprint("web-", i)
+		all = append(all, Alloc(fmt.Sprint(i), "default/"+name, "b"+name, "net1"),
+			Alloc(fmt.Sprint(100+i), "default/"+name, "b"+name, "net2"))
+		parts = append(parts, Pod(name, ofReplicaSet, NetworkStatus(fmt.Sprintf(
+			`[{"name":"default/wb","interface":"net1","ips":["10.0.0.%d"]},`+
+				`{"name":"default/wb","interface":"net2","ips":["10.0.0.%d"]}]`, i, 100+i))))
+	}
+	parts = append(parts, Pool("10.0.0.0-24", "10.0.0.0/24", all...))
+	j, found := checked(t, ranges.Bounds{Range: "10.9.0.0/24"}, parts...)
+	fits, err := found.Fits(j, 0, intstr.FromString("10%"))
+	check(t, err)
+	equal(t, "a rolling update", fits[0].What, "a rolling update of all pods (16 outside, surge 2)")
+}
