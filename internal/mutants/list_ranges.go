@@ -32,6 +32,8 @@ func ranges() []Mutant {
 			Old: `it.Reason != judge.PodPending`, New: `false`},
 		{Fault: "A stale reservation keeps an address", Decl: "asked.reserved", Tests: "TestCheck_StaleReservations",
 			Old: `!r.Deleting && it.Verdict != judge.Stale`, New: `!r.Deleting`},
+		{Fault: "An ADD does not skip a stale reservation", Decl: "asked.reserved",
+			Tests: "TestCheck_StaleReservationsAreNotFree", Old: `addresses[addr] = true`, New: `_ = addresses`},
 		{Fault: "Reservations keep addresses without overlapping ranges", Decl: "asked.reserved",
 			Tests: "TestCheck_Twice",
 			Old:   `if !n.Overlapping {`, New: `if false {`},

@@ -129,21 +129,26 @@ func (x *asked) isReplaced(nad *ippool.NAD) bool {
 	return slices.Contains(x.p.Definitions, nad.String())
 }
 
-// reserved are the reservations because of which ADDs of a network skip an address: they are not being
-// deleted, and are not stale. What will be released soon protects nothing.
-func (x *asked) reserved(n ippool.Network) map[netip.Addr]*ippool.Reservation {
-	all := map[netip.Addr]*ippool.Reservation{}
+// reserved are the reservations because of which ADDs of a network skip an address, and all of the addresses. What is
+// being deleted or is stale protects nothing for long, so staying lacks it, but an ADD skips it until it is released.
+func (x *asked) reserved(n ippool.Network) (staying map[netip.Addr]*ippool.Reservation, all *netipx.IPSet) {
+	staying = map[netip.Addr]*ippool.Reservation{}
 	if !n.Overlapping {
-		return all
+		return staying, &netipx.IPSet{}
 	}
+	addresses := map[netip.Addr]bool{}
 	for _, it := range x.j.Reservations {
 		r := it.Reservation
 		addr, ok := ippool.ReservedAddress(r.Name, n.Name)
-		if ok && r.Namespace == x.namespace && !r.Deleting && it.Verdict != judge.Stale {
-			all[addr] = r
+		if !ok || r.Namespace != x.namespace {
+			continue
+		}
+		addresses[addr] = true
+		if !r.Deleting && it.Verdict != judge.Stale {
+			staying[addr] = r
 		}
 	}
-	return all
+	return staying, setOf(addresses)
 }
 
 // recordedIn are the addresses of the entries of pools that whereabouts reads, and of those the addresses that only

@@ -56,6 +56,7 @@ type Range struct {
 	pools     map[string]bool // those of the range that ADDs read
 	recorded  *netipx.IPSet   // in them
 	leaving   *netipx.IPSet   // recorded there by stale allocations alone
+	reserved  *netipx.IPSet   // what ADDs skip now, for stale reservations, too
 	protected map[netip.Addr]*ippool.Reservation
 }
 
@@ -121,7 +122,8 @@ func (c *Check) IsTwice() bool { return len(c.Twice)+len(c.Overlaps) > 0 }
 func (c *Check) add(x *asked, n ippool.Network, i int) {
 	prefix := n.Ranges[i]
 	fresh := ippool.NewPool(x.namespace, n.Name, prefix)
-	r := &Range{Network: n, Prefix: prefix, Pool: strings.TrimPrefix(fresh.Ref(), "/"), protected: x.reserved(n)}
+	r := &Range{Network: n, Prefix: prefix, Pool: strings.TrimPrefix(fresh.Ref(), "/")}
+	r.protected, r.reserved = x.reserved(n)
 	its := map[string]bool{} // the pools of the range
 	isCutAnew := n.Slices && !x.keepsSlices(n)
 	for _, p := range x.f.Pools() {
@@ -159,7 +161,7 @@ func (c *Check) add(x *asked, n ippool.Network, i int) {
 // countSkipped counts the addresses before the first one that an ADD assigns, which it tries in vain.
 func (r *Range) countSkipped() {
 	r.Skipped = new(big.Int)
-	if free := r.open.Ranges(); len(free) > 0 && !r.Network.Slices {
+	if free := without(r.open, r.reserved).Ranges(); len(free) > 0 && !r.Network.Slices {
 		tried := without(r.Usable, r.recorded, after(r.Prefix, free[0].From()))
 		r.Skipped = ippool.Size(tried)
 	}
@@ -222,7 +224,7 @@ func (c *Check) findTwice(x *asked, r *Range) {
 	for addr := range x.stale { // until it is released
 		held[addr] = true
 	}
-	r.Free = without(r.open, setOf(held))
+	r.Free = without(r.open, r.reserved, setOf(held))
 	if len(adding) > 0 {
 		c.Unknown = append(c.Unknown, "these pods have an allocation and no reservation yet, since their ADD may be in "+
 			"progress: "+facts.AtMost(facts.SortedUnique(adding), 5))

@@ -238,6 +238,34 @@ func TestCheck_StaleReservations(t *testing.T) {
 	equal(t, "the pod of the reservation would not get", twice(found), "10.0.0.9 ? node/worker-9")
 }
 
+// ADDs skip what is stale until it is released, so its addresses are not free, as in pools.
+func TestCheck_StaleReservationsAreNotFree(t *testing.T) {
+	parts := []Part{Pool("10.0.0.0-24", "10.0.0.0/24"), Node("worker-9"), FreshReport("worker-9"), Pod("bystander")}
+	for i := 1; i <= 40; i++ {
+		parts = append(parts, Reservation(fmt.Sprint("10.0.0.", i), "default/gone", LongAgo))
+	}
+	for says, c := range map[string]struct {
+		more, free, skipped, begin string
+	}{
+		"reservations count":        {`"enable_overlapping_ranges":true`, "214", "40", "10.0.0.41"},
+		"reservations do not count": {overlapOff, "254", "0", ""},
+	} {
+		j, found := checked(t, ranges.Bounds{Range: "10.0.0.0/24"}, append(parts, NAD("wb",
+			WhereaboutsConfig("10.0.0.0/24", "", c.more)))...)
+		begin := ""
+		for _, s := range found.Steps(j) {
+			begin += s.Names["begin"]
+		}
+		r, today := found.Ranges[0], usage.Of(j).All[0]
+		equal(t, says+": stale", j.Reservations[0].Verdict, judge.Stale)
+		equal(t, says+": free", ippool.Size(r.Free).String(), c.free)
+		equal(t, says+": free in pools", today.Free.String(), c.free)
+		equal(t, says+": skipped", r.Skipped.String(), c.skipped)
+		equal(t, says+": range_start", begin, c.begin)
+		equal(t, says+": twice", twice(found), "")
+	}
+}
+
 func TestCheck_Overlaps(t *testing.T) {
 	off := `"enable_overlapping_ranges":false`
 	today := All(Pool("10.0.0.0-24", "10.0.0.0/24"), Pod("bystander"), NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")))

@@ -85,13 +85,8 @@ func (r *Range) begin() netip.Addr {
 	if r.Skipped.Sign() == 0 || !r.isSkippedInVain() {
 		return netip.Addr{}
 	}
-	var last netip.Addr
-	for addr := range r.protected {
-		if r.Usable.Contains(addr) && addr.Compare(last) > 0 {
-			last = addr
-		}
-	}
-	if begin := last.Next(); r.Usable.Contains(begin) {
+	skipped := without(r.Usable, without(r.Usable, r.reserved)).Ranges()
+	if begin := skipped[len(skipped)-1].To().Next(); r.Usable.Contains(begin) {
 		return begin
 	}
 	return netip.Addr{}
