@@ -73,6 +73,37 @@ func TestAgent_ConfirmsNothingAfterASlowInspection(t *testing.T) {
 	}
 }
 
+// Each file that cannot be read is logged once, and not more than five at once.
+func TestAgent_LogsNewUnreadableFiles(t *testing.T) {
+	runScene(t, nil, func(s *scene) {
+		step := func(what string, unread []string, want ...string) {
+			t.Helper()
+			s.logs.take("")
+			s.change(func() {
+				s.unreadable = map[string]error{}
+				for _, name := range unread {
+					s.unreadable[name] = errors.New("no JSON")
+				}
+			})
+			s.callsDuring(time.Minute)
+			var got []string
+			for _, line := range s.logs.take("Cannot read") {
+				_, line, _ = strings.Cut(line, `" `)
+				got = append(got, strings.TrimSpace(line))
+			}
+			equal(t, what, got, want)
+		}
+		step("one file", []string{"a"}, `name=a error="no JSON"`)
+		step("another one instead", []string{"b"}, `name=b error="no JSON"`)
+		step("a second one", []string{"b", "c"}, `name=c error="no JSON"`)
+		step("no change", []string{"b", "c"})
+		step("seven more", strings.Fields("b c d e f g h i j"), `name=d error="no JSON"`, `name=e error="no JSON"`,
+			`name=f error="no JSON"`, `name=g error="no JSON"`, `name=h error="no JSON"`, "more=2")
+		step("none", nil)
+		step("one again", []string{"j"}, `name=j error="no JSON"`)
+	})
+}
+
 // A mount keeps the deleted folder for as long as the container lives, so kubelet must restart it.
 func TestAgent_IsNotAliveWithADeletedFolder(t *testing.T) {
 	runScene(t, nil, func(s *scene) {

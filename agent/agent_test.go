@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -33,8 +34,9 @@ type scene struct {
 
 	logs         logBuffer
 	mu           sync.Mutex
-	items        []any // sandboxes and attachments of the node
-	inspectErr   error // error of Inspect
+	items        []any            // sandboxes and attachments of the node
+	unreadable   map[string]error // result of Unreadable
+	inspectErr   error            // error of Inspect
 	bootID       string
 	machine      v1alpha1.Machine
 	resumes      []bool                  // thisMachine of each Resume
@@ -206,7 +208,11 @@ func (e inspector) Inspect(context.Context) (*agent.Inspection, error) {
 	return l, nil
 }
 
-func (inspector) Unreadable() map[string]error { return nil }
+func (e inspector) Unreadable() map[string]error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return maps.Clone(e.unreadable)
+}
 
 type store struct{ *scene }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,20 +22,22 @@ const (
 	// maxAttemptAge is how long an agent stays alive without an attempt. It is longer than the slowest inspection
 	// plus the slowest calls to the API server, which have their own timeouts.
 	maxAttemptAge = 5 * time.Minute
+	// maxUnreadLogged limits what is logged at once of what cannot be read.
+	maxUnreadLogged = 5
 )
 
 // Health logs the agent's results and serves them as metrics and probes.
 type Health struct {
 	log *slog.Logger
 
-	mu              sync.Mutex
-	lastAttemptAt   time.Time // last inspection or write, successful or not
-	lastRenewalAt   time.Time // last renewal of the Lease
-	mustRestart     bool      // only a new container can inspect the node
-	inspectFailure  string    // error of the last inspection, "" if it succeeded
-	publishFailure  string    // error of the last write, "" if it succeeded
-	unreadableCount int
-	lastLeftOut     leftOut // what the last report lacks of the inspection
+	mu             sync.Mutex
+	lastAttemptAt  time.Time        // last inspection or write, successful or not
+	lastRenewalAt  time.Time        // last renewal of the Lease
+	mustRestart    bool             // only a new container can inspect the node
+	inspectFailure string           // error of the last inspection, "" if it succeeded
+	publishFailure string           // error of the last write, "" if it succeeded
+	lastUnread     map[string]error // what the last inspection could not read
+	lastLeftOut    leftOut          // what the last report lacks of the inspection
 
 	inspections                                        *prometheus.CounterVec
 	lastInspection, unread, addressesUnread, unguarded prometheus.Gauge
@@ -94,13 +97,27 @@ func (h *Health) recordInspection(
 	}
 	h.inspectFailure, h.mustRestart = "", false
 	h.recordLeftOut(leftOutOf(inspection, report), report)
-	if len(unread) > h.unreadableCount {
-		for name, err := range unread {
-			h.log.Warn("Cannot read a CNI cache file or the status of a sandbox", "name", name, "error", err)
-			break // the metric counts the others
+	h.recordUnread(unread)
+}
+
+// recordUnread logs what the last inspection could not read and the one before could, up to maxUnreadLogged items. The
+// caller holds h.mu.
+func (h *Health) recordUnread(unread map[string]error) {
+	var added []string
+	for name := range unread {
+		if _, wasUnread := h.lastUnread[name]; !wasUnread {
+			added = append(added, name)
 		}
 	}
-	h.unreadableCount = len(unread)
+	h.lastUnread = unread
+	slices.Sort(added)
+	for i, name := range added {
+		if i == maxUnreadLogged {
+			h.log.Warn("Cannot read more CNI cache files or statuses of sandboxes", "more", len(added)-maxUnreadLogged)
+			break
+		}
+		h.log.Warn("Cannot read a CNI cache file or the status of a sandbox", "name", name, "error", unread[name])
+	}
 }
 
 // leftOut counts what a report lacks of its inspection, because the report would be too large.

@@ -48,17 +48,25 @@ func FindSocket(socket string) (string, error) {
 		}
 		return path, nil
 	}
+	return onlySocket(DefaultSockets())
+}
+
+// onlySocket returns the only one of the paths that is a socket. A path that cannot be looked at may be one.
+func onlySocket(paths []string) (string, error) {
 	var sockets []string
-	for _, path := range DefaultSockets() {
+	for _, path := range paths {
 		info, err := os.Stat(path)
-		if err == nil && info.Mode()&fs.ModeSocket != 0 {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return "", fmt.Errorf("look for the socket of the container runtime: %w: run as root, or name it with --cri", err)
+		case info.Mode()&fs.ModeSocket != 0:
 			sockets = append(sockets, path)
 		}
 	}
 	switch len(sockets) {
 	case 0:
-		return "", fmt.Errorf("no socket of a container runtime at %s: name it with --cri",
-			strings.Join(DefaultSockets(), ", "))
+		return "", fmt.Errorf("no socket of a container runtime at %s: name it with --cri", strings.Join(paths, ", "))
 	case 1:
 		return sockets[0], nil
 	}
