@@ -16,9 +16,15 @@ type Bounds struct {
 }
 
 // bounds reads the bounds of a range (whereabouts v0.9.4, pkg/config/config.go, LoadIPAMConfig;
-// pkg/allocate/allocate.go, parseExcludedRange). An error is why whereabouts refuses every ADD. A start or end that
-// cannot be read counts as none.
-func (r ipamRange) bounds() (Bounds, error) {
+// pkg/allocate/allocate.go, parseExcludedRange; pkg/types/types.go, RangeConfiguration). An error is why whereabouts
+// refuses every ADD. A start or end that cannot be read is one in ipRanges. Beside the type of the section it counts as
+// none.
+func (r ipamRange) bounds(isInList bool) (Bounds, error) {
+	for _, text := range []string{r.Start, r.End} {
+		if isInList && text != "" && net.ParseIP(text) == nil {
+			return Bounds{}, fmt.Errorf("range_start or range_end %.80q of ipRanges is not an address", text)
+		}
+	}
 	// The range has precedence over range_start and range_end.
 	start, end := r.Start, r.End
 	first, cidr, isSpan := strings.Cut(r.Range, "-")

@@ -185,33 +185,40 @@ func readIPAM(raw json.RawMessage) (Network, bool, error) {
 			n.Refused = fmt.Sprintf("gateway %q is not an address", text)
 		}
 	}
-	ranges := ipam.Ranges
+	n.Refused = cmp.Or(n.Refused, refusedFields(raw))
+	ranges, listed := ipam.Ranges, 0 // from where on they are those of ipRanges
 	if ipam.Range != "" {
-		ranges = append([]ipamRange{ipam.ipamRange}, ranges...)
+		ranges, listed = append([]ipamRange{ipam.ipamRange}, ranges...), 1
 	}
 	if len(ranges) == 0 {
 		return Network{}, false, errors.New("ipam section without a range: " + onNodes)
 	}
-	for _, text := range ranges {
+	for i, text := range ranges {
 		r, err := ParseConfiguredRange(text.Range)
 		if err != nil {
 			return Network{}, false, err
 		}
-		bounds, err := text.bounds()
+		bounds, err := text.bounds(i >= listed)
 		if err != nil {
-			n.Refused = err.Error()
+			n.Refused = cmp.Or(n.Refused, err.Error())
 		}
 		n.Ranges, n.Bounds = append(n.Ranges, r), append(n.Bounds, bounds)
 	}
 	return n, true, nil
 }
 
-// ParseConfiguredRange parses a range of a CNI configuration, as "10.0.0.0/24" or "10.0.0.5-10.0.0.0/24".
+// ParseConfiguredRange parses a range of a CNI configuration, as "10.0.0.0/24" or "10.0.0.5-10.0.0.0/24". As
+// whereabouts it takes leading zeros, and reads "010.0.0.0/24" as 10.0.0.0/24.
 func ParseConfiguredRange(text string) (netip.Prefix, error) {
 	if _, cidr, ok := strings.Cut(text, "-"); ok {
 		text = cidr
 	}
 	r, err := ParseRange(text)
+	if err != nil {
+		if _, network, sloppyErr := netutils.ParseCIDRSloppy(text); sloppyErr == nil {
+			r, err = ParseRange(network.String())
+		}
+	}
 	return r.Prefix(), err
 }
 

@@ -101,6 +101,6 @@ func UsableIn(text string, exclude []string) (prefix netip.Prefix, usable *netip
 	for _, e := range exclude {
 		r.Exclude = append(r.Exclude, e)
 	}
-	bounds, err := r.bounds()
+	bounds, err := r.bounds(false)
 	return prefix, bounds.usable(prefix), err
 }

@@ -46,6 +46,57 @@ func TestWhatWhereaboutsRefusesIsSaidAndIsStillANetwork(t *testing.T) {
 		nadOf(`{"ipam":{"type":"whereabouts","range":"10.0.0.0/24","range_start":"x"}}`).Networks[0].Refused, "")
 }
 
+// whereabouts reads each definition, too. With a first range that is read, it is refused by both or by neither.
+func TestNetwork_RefusedAsByWhereabouts(t *testing.T) {
+	flat := filepath.Join(t.TempDir(), "whereabouts.conf")
+	check(t, os.WriteFile(flat, []byte("{}"), 0o600))
+	for _, ipam := range []string{
+		`"range":"10.9.0.0/24"`,
+		`"range":"010.9.0.0/24"`,
+		`"range":"10.9.0.010-010.9.0.0/24"`,
+		`"range":"10.9.0.0/24","range_start":"10.9.0.50/24"`,
+		`"range":"10.9.0.0/24","range_start":"10.9.0.050","range_end":"x"`,
+		`"ipRanges":[{"range":"10.9.0.0/24","range_start":"10.9.0.50"}]`,
+		`"ipRanges":[{"range":"10.9.0.0/24","range_start":"","range_end":null}]`,
+		`"ipRanges":[{"range":"10.9.0.0/24","range_start":"10.9.0.50/24"}]`,
+		`"ipRanges":[{"range":"10.9.0.0/24","range_start":"10.9.0.050"}]`,
+		`"ipRanges":[{"range":"10.9.0.0/24","range_end":"x"}]`,
+		`"ipRanges":[{"range":"10.9.0.5-10.9.0.9/24","range_end":"x"}]`,
+		`"range":"10.9.0.0/24","ipRanges":[{"range":"10.8.0.0/24","range_end":"x"}]`,
+		`"range":"10.9.0.0/24","addresses":[{"address":"10.9.0.5/24"}]`,
+		`"range":"10.9.0.0/24","addresses":[{"address":"10.9.0.5"}]`,
+		`"range":"10.9.0.0/24","addresses":[{"address":"10.9.0.5/24","gateway":"x"}]`,
+		`"range":"10.9.0.0/24","addresses":"10.9.0.5/24"`,
+		`"range":"10.9.0.0/24","routes":[{"dst":"10.8.0.0/16","gw":"10.9.0.1"},null,{}]`,
+		`"range":"10.9.0.0/24","routes":[{"dst":"x"}]`,
+		`"range":"10.9.0.0/24","routes":[{"dst":""}]`,
+		`"range":"10.9.0.0/24","routes":[{"dst":"010.8.0.0/16"}]`,
+		`"range":"10.9.0.0/24","routes":[{"dst":"10.8.0.0/16","gw":"x"}]`,
+		`"range":"10.9.0.0/24","routes":[{"dst":"10.8.0.0/16","mtu":"1500"}]`,
+		`"range":"10.9.0.0/24","dns":{"nameservers":["10.9.0.1"]}`,
+		`"range":"10.9.0.0/24","dns":{"nameservers":"10.9.0.1"}`,
+		`"range":"10.9.0.0/24","leader_lease_duration":1500,"log_level":"debug"`,
+		`"range":"10.9.0.0/24","leader_lease_duration":"1500"`,
+		`"range":"10.9.0.0/24","leader_renew_deadline":1.5`,
+		`"range":"10.9.0.0/24","leader_retry_period":"500"`,
+		`"range":"10.9.0.0/24","sleep_for_race":"0"`,
+		`"range":"10.9.0.0/24","log_file":5`,
+		`"range":"10.9.0.0/24","gateway":"10.9.0.1/24"`,
+		`"range":"10.9.0.0/24","gateway":""`,
+		`"range":"10.9.0.0/24","exclude":[5]`,
+	} {
+		text := `{"cniVersion":"0.3.1","name":"net","type":"macvlan","ipam":{"type":"whereabouts",` +
+			`"kubernetes":{"kubeconfig":"/etc/x"},` + ipam + `}}`
+		_, _, err := config.LoadIPAMConfig([]byte(text), "", flat)
+		n := nadOf(text)
+		if n.Problem != "" || len(n.Networks) != 1 || !n.Networks[0].Ranges[0].IsValid() {
+			t.Errorf("%s is not read: %+v", ipam, n)
+		} else if refused := n.Networks[0].Refused; (refused != "") != (err != nil) {
+			t.Errorf("%s: refused %q, by whereabouts %v", ipam, refused, err)
+		}
+	}
+}
+
 func TestADefinitionAssignsFromThePoolThatItNames(t *testing.T) {
 	plain := `"range":"10.0.0.0/16"`
 	for _, c := range []struct {

@@ -5,6 +5,7 @@
 package ranges
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -122,7 +123,7 @@ func (p *Proposal) check() error {
 		if n.Refused != "" {
 			return fmt.Errorf("whereabouts refuses the definition: %s", n.Refused)
 		}
-		if err := checkSlices(n); err != nil {
+		if err := cmp.Or(checkSlices(n), checkName(n)); err != nil {
 			return err
 		}
 		for _, r := range n.Ranges {
@@ -134,6 +135,21 @@ func (p *Proposal) check() error {
 				return errors.New(why)
 			}
 		}
+	}
+	return nil
+}
+
+// checkName returns why no pool, and no NodeSlicePool, of a network can have its name, so that every ADD fails.
+func checkName(n ippool.Network) error {
+	for _, r := range n.Ranges {
+		if name := ippool.PoolName(n.Name, r); !ippool.IsObjectName(name) {
+			return fmt.Errorf("network_name %q makes %q the name of a pool, which no object can have: use lower case letters, "+
+				"digits, '-' and '.'", n.Name, name)
+		}
+	}
+	if n.SlicePool != "" && !ippool.IsObjectName(n.SlicePool) {
+		return fmt.Errorf("without a network_name the NodeSlicePool has the name %q of the configuration, which no object "+
+			"can have: give a network_name", n.SlicePool)
 	}
 	return nil
 }

@@ -42,6 +42,23 @@ func TestProposal_ImpossibleSlices(t *testing.T) {
 	}
 }
 
+// A definition by which every ADD fails is none that can be checked.
+func TestProposal_EveryADDFails(t *testing.T) {
+	for ipam, want := range map[string]string{
+		`"range":"10.9.0.0/24","network_name":"Blue_net"`:                              `network_name "Blue_net"`,
+		`"range":"10.9.0.0/24","network_name":"Blue","node_slice_size":"/28"`:          `network_name "Blue"`,
+		`"ipRanges":[{"range":"10.9.0.0/24","range_start":"10.9.0.50/24"}]`:            `"10.9.0.50/24" of ipRanges`,
+		`"range":"10.9.0.0/24","leader_lease_duration":"1500"`:                         "leader_lease_duration",
+		`"range":"10.9.0.0/24","network_name":"blue.net-1","node_slice_size":"/28"`:    "",
+		`"range":"010.9.0.0/24","network_name":"","exclude":["10.9.0.1"],"gateway":""`: "",
+	} {
+		_, err := proposed(t, "new", ipam, Pod("bystander"))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: got %v, want %q", ipam, err, want)
+		}
+	}
+}
+
 // whereabouts' node controller gives nodes no slice, so ADDs fail there.
 func TestCheck_UncutSlices(t *testing.T) {
 	other := func(network string, more ...string) Part {
