@@ -167,7 +167,7 @@ func (o *poolsCheckOptions) proposal(
 		}
 		return p, nil
 	}
-	p, err := ranges.OfRange(j.Facts(), pools[0], o.bounds)
+	p, err := ranges.OfRange(j.Facts(), all, pools[0], o.bounds)
 	if err != nil {
 		return nil, fmt.Errorf("--new-range %q: %w", o.bounds.Range, err)
 	}

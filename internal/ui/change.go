@@ -72,7 +72,7 @@ func (v *View) check(pool string, c change) (*Checked, error) {
 	if err != nil {
 		return nil, err
 	}
-	asked, err := ranges.OfRange(v.Result.Assessment.Facts(), p,
+	asked, err := ranges.OfRange(v.Result.Assessment.Facts(), v.usage(), p,
 		ranges.Bounds{Range: c.newRange, Start: c.start, End: c.end, Exclude: c.excludes()})
 	if err != nil {
 		return nil, problem{http.StatusBadRequest, fmt.Sprintf("the new range %q: %v", c.newRange, err)}

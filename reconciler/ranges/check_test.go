@@ -27,7 +27,7 @@ func checked(t *testing.T, b ranges.Bounds, parts ...Part) (*findings.Assessment
 	t.Helper()
 	j := Judged(Observe(parts...), facts.Policy{})
 	u := usage.Of(j)
-	p, err := ranges.OfRange(j.Facts(), u.Find("10.0.0.0-24")[0], b)
+	p, err := ranges.OfRange(j.Facts(), u, u.Find("10.0.0.0-24")[0], b)
 	check(t, err)
 	return j, ranges.Of(j, u, p)
 }
@@ -87,7 +87,7 @@ func TestCheck_Outside(t *testing.T) {
 			j := Judged(Observe(append(c.parts, Pod("bystander"))...), facts.Policy{})
 			u := usage.Of(j)
 			i := slices.IndexFunc(u.All, func(p *usage.Pool) bool { return !strings.HasPrefix(p.Name, "red-") })
-			p, err := ranges.OfRange(j.Facts(), u.All[i], ranges.Bounds{Range: c.to, Exclude: c.exclude})
+			p, err := ranges.OfRange(j.Facts(), u, u.All[i], ranges.Bounds{Range: c.to, Exclude: c.exclude})
 			check(t, err)
 			found := ranges.Of(j, u, p)
 			isSame := strings.HasSuffix(c.to, "/29")

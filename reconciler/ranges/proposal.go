@@ -54,8 +54,9 @@ func OfDefinition(nad *ippool.NAD, pools *usage.Pools, more []*usage.Pool) (*Pro
 	return p, p.check()
 }
 
-// OfRange is the proposal that the definitions of a pool have other bounds.
-func OfRange(f *facts.Facts, pool *usage.Pool, b Bounds) (*Proposal, error) {
+// OfRange is the proposal that the definitions of a pool have another range in place of its own one. They keep their
+// other ranges. pools are all pools of today.
+func OfRange(f *facts.Facts, pools *usage.Pools, pool *usage.Pool, b Bounds) (*Proposal, error) {
 	own := f.PoolNamed(pool.Ref())
 	if own == nil || pool.Problem != "" {
 		return nil, fmt.Errorf("pool %s cannot be read: %s", pool.Ref(), pool.Problem)
@@ -87,8 +88,35 @@ func OfRange(f *facts.Facts, pool *usage.Pool, b Bounds) (*Proposal, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.Networks = networks
+	p.Networks = []ippool.Network{besideOthers(networks[0], pool)}
+	for _, other := range pools.All {
+		isTheirs := func(d *usage.Definition) bool {
+			return d.Network.Name == *network && slices.Contains(p.Definitions, d.String())
+		}
+		if other != pool && slices.ContainsFunc(other.Definitions, isTheirs) {
+			p.Pools = append(p.Pools, other)
+		}
+	}
 	return p, p.check()
+}
+
+// besideOthers is a network of one range with the other ranges that the definitions of a pool have.
+func besideOthers(n ippool.Network, pool *usage.Pool) ippool.Network {
+	ranges, bounds, own := []netip.Prefix{}, []ippool.Bounds{}, pool.Range.Prefix()
+	for i, d := range pool.Definitions {
+		for at, r := range d.Network.Ranges {
+			switch {
+			case r == own && i == 0 && slices.Index(d.Network.Ranges, own) == at:
+				ranges, bounds = append(ranges, n.Ranges[0]), append(bounds, n.Bounds[0])
+			case r != own && (i == 0 || !slices.Contains(ranges, r)):
+				ranges, bounds = append(ranges, r), append(bounds, d.Network.Bounds[at])
+			}
+		}
+	}
+	if len(ranges) > 0 {
+		n.Ranges, n.Bounds = ranges, bounds
+	}
+	return n
 }
 
 // networks are the networks of a definition with these bounds.

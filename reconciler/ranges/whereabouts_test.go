@@ -115,7 +115,7 @@ func TestCheck_AssignsLikeWhereabouts(t *testing.T) {
 		}
 		j := Judged(Observe(parts...), facts.Policy{})
 		u := usage.Of(j)
-		p, err := ranges.OfRange(j.Facts(), u.Find("10.0.0.0-25")[0], b)
+		p, err := ranges.OfRange(j.Facts(), u, u.Find("10.0.0.0-25")[0], b)
 		check(t, err)
 		found := ranges.Of(j, u, p)
 		if got := twice(found); got != want {

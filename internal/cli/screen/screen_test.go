@@ -145,7 +145,7 @@ func newRangeScreen(t *testing.T) string {
 			"net1")), Pod("web-1", Carrying("10.0.0.1")), Pod("web-4", Carrying("10.0.0.4"))), facts.Policy{})
 	u := usage.Of(j)
 	s := &Screen{ConfirmAfter: time.Minute, Width: 100}
-	p, err := ranges.OfRange(j.Facts(), u.All[0], ranges.Bounds{Range: "10.0.0.0/30"})
+	p, err := ranges.OfRange(j.Facts(), u, u.All[0], ranges.Bounds{Range: "10.0.0.0/30"})
 	if err != nil {
 		t.Fatal(err)
 	}
