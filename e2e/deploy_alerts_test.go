@@ -92,7 +92,7 @@ func TestDocs_EachMessageOfAgents(t *testing.T) {
 	t.Parallel()
 	page := string(try(os.ReadFile("../docs/operate/troubleshooting.md")).must(t))
 	source := ""
-	files := slices.Concat(try(filepath.Glob("../agent/*.go")).must(t), try(filepath.Glob("../agent/cri/*.go")).must(t))
+	files := slices.Concat(try(filepath.Glob("../agent/*.go")).must(t), try(filepath.Glob("../agent/*/*.go")).must(t))
 	for _, file := range files {
 		source += string(try(os.ReadFile(file)).must(t))
 	}
