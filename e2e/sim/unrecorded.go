@@ -20,6 +20,9 @@ func (s *Simulation) unrecorded(a *attachment) string {
 	if !there && a.twin != nil && a.twin.inUse() {
 		return "" // a conflict by the operator's doing: the pool can record the address for one of them only
 	}
+	if !there && a.net.wasEdited() && s.isTakenToday(a) {
+		return "" // a conflict since a restore: an ADD was faster, and this pool can record one of them only
+	}
 	if !there && a.net.wasEdited() && slices.ContainsFunc(s.ranges, func(n *network) bool {
 		return n.cidr.Contains(a.ip) && allocationsOf(s.api.Get(n.pool))[n.slot(a.ip)].ID == a.id
 	}) {
@@ -33,6 +36,19 @@ func (s *Simulation) unrecorded(a *attachment) string {
 		return fmt.Sprintf("%s of %s has no reservation: %s", a.ip, a, s.whyUnrepaired())
 	}
 	return ""
+}
+
+// isTakenToday reports whether a pool that ADDs read today has the address for another sandbox that uses it, too.
+func (s *Simulation) isTakenToday(a *attachment) bool {
+	return slices.ContainsFunc(s.definedFor(a), func(n *network) bool {
+		id := allocationsOf(s.api.Get(n.pool))[n.slot(a.ip)].ID
+		for other := range s.attachments() {
+			if other != a && other.inUse() && other.ip == a.ip && other.id == id {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // namespaceKnown reports whether any remaining object names the namespace of the pools after a restore.
