@@ -159,18 +159,18 @@ func (r *retiring) nads() []*ippool.NAD {
 }
 
 // definitions are those that lead to the pool. The slice of a node that is gone for good is led to by none: no ADD is
-// made there.
+// made there. A slice of another size than the definition's counts, since ADDs use it until whereabouts cuts anew.
 func (r *retiring) definitions() (found []Obstacle) {
 	bound := r.BoundNodes()
 	for _, nad := range r.nads() {
 		name := nad.NamespacedName
 		for _, n := range nad.Networks {
-			detail := ""
+			var detail string
 			switch node, isSlice := n.SliceOf(r.pool.Pool); {
 			case isSlice && !r.IsGoneForGood(node, bound):
 				detail = fmt.Sprintf("it may be the slice of node %s, by NetworkAttachmentDefinition %s, and that node is not "+
 					"known to be gone for good", node, name)
-			case n.Maps(r.pool.Pool, r.pool.Pool.Networks(nil)):
+			case !n.Slices && n.Maps(r.pool.Pool, r.pool.Pool.Networks(nil)):
 				detail = fmt.Sprintf("NetworkAttachmentDefinition %s leads to it: the next ADD would create it again", name)
 			default:
 				continue

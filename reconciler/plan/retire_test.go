@@ -91,6 +91,7 @@ func TestRetire_Obstacles(t *testing.T) {
 		"a definition with other bounds": {[]Part{emptyOne,
 			NAD("wb", WhereaboutsConfig("10.0.0.9-10.0.0.20/24", ""))}, "Defined", "wb"},
 		"a definition of another range":    {[]Part{emptyOne, NAD("wb", WhereaboutsConfig("10.0.0.0/25", ""))}, "", ""},
+		"a definition that cuts slices":    {[]Part{emptyOne, Sliced("")}, "", ""},
 		"a definition of another network":  {[]Part{emptyOne, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "red"))}, "", ""},
 		"a definition that cannot be read": {[]Part{emptyOne, elsewhere, NAD("wb", "{")}, "Unknown", "default/wb"},
 		"a definition that is on the nodes": {[]Part{emptyOne, elsewhere, NAD("wb", "")}, "Unknown",
@@ -152,8 +153,9 @@ func TestRetire_ObstaclesOfSlices(t *testing.T) {
 			NAD("wb", WhereaboutsConfig("10.0.0.16/28", "worker-9"))}, "Defined"},
 		"it has a leak": {[]Part{Pool(name, "10.0.0.16/28", Alloc("1", "default/gone", "box-1", "net1")), sliced,
 			Node("worker-1")}, "Leftover"},
-		"it may be of a network with the node's name": {[]Part{gone, sliced, Sliced("worker-9"), Node("worker-1")},
-			"Defined"},
+		"a network with the node's name cuts slices, too": {[]Part{gone, sliced, Sliced("worker-9"), Node("worker-1")}, ""},
+		"slices have another size now": {[]Part{gone, NAD("sliced", WhereaboutsConfig("10.0.0.0/24", "",
+			`"node_slice_size":"/29"`)), Node("worker-9")}, "Defined"},
 	} {
 		if kinds, text := against(t, name, nil, c.parts...); kinds != c.want {
 			t.Errorf("%s: got %q, want %q:\n%s", what, kinds, c.want, text)

@@ -430,6 +430,32 @@ func TestCheck_Steps(t *testing.T) {
 	}
 }
 
+// A pool that a definition still leads to is not retired: 'pools retire' would keep it.
+func TestCheck_StepsOfUsedPool(t *testing.T) {
+	whole := All(Pool("10.0.0.0-24", "10.0.0.0/24"), NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")))
+	slice := All(Pool("worker-1-10.0.0.16-28", "10.0.0.16/28"), Node("worker-1"),
+		NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", `"node_slice_size":"/28"`)))
+	for _, c := range []struct {
+		says, to string
+		parts    []Part
+		want     bool
+	}{
+		{"it moves", `"range":"10.9.0.0/24"`, []Part{whole}, true},
+		{"it moves, and another definition stays", `"range":"10.9.0.0/24"`,
+			[]Part{whole, NAD("other", WhereaboutsConfig("10.0.0.0/24", ""))}, false},
+		{"it moves, and a definition of another network stays", `"range":"10.9.0.0/24"`,
+			[]Part{whole, NAD("other", WhereaboutsConfig("10.0.0.0/24", "red"))}, true},
+		{"it is cut into slices", `"range":"10.0.0.0/24","node_slice_size":"/28"`, []Part{whole}, true},
+		{"its slices move", `"range":"10.9.0.0/24","node_slice_size":"/28"`, []Part{slice}, true},
+		{"its slices get another size", `"range":"10.0.0.0/24","node_slice_size":"/29"`, []Part{slice}, false},
+		{"it is no longer cut", `"range":"10.0.0.0/24"`, []Part{slice}, true},
+	} {
+		j, found := defined(t, "wb", c.to, c.parts...)
+		isRetired := slices.ContainsFunc(found.Steps(j), func(s ranges.Step) bool { return s.Name == "range retire" })
+		equal(t, c.says, isRetired, c.want)
+	}
+}
+
 func equal[T comparable](t *testing.T, what string, got, want T) {
 	t.Helper()
 	if got != want {

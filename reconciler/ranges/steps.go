@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/findings"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
@@ -54,10 +55,24 @@ func (c *Check) Steps(j *findings.Assessment) (steps []Step) {
 	for _, p := range c.Pools {
 		add("range verify", "pool", p.Ref())
 	}
-	for _, ref := range c.Left() {
-		add("range retire", "pool", ref)
+	left := c.Left()
+	for _, p := range c.Pools {
+		if slices.Contains(left, p.Ref()) && !c.isLedTo(p) {
+			add("range retire", "pool", p.Ref())
+		}
 	}
 	return steps
+}
+
+// isLedTo reports whether a pool that the proposal leaves is not retired: a definition that is not replaced assigns
+// from it, or it may be a node's slice of the proposal, from which ADDs assign until whereabouts cuts anew.
+func (c *Check) isLedTo(p *usage.Pool) bool {
+	isOther := func(d *usage.Definition) bool { return !slices.Contains(c.Definitions, d.String()) }
+	isSlice := func(n ippool.Network) bool {
+		_, ok := n.SliceOf(p.Pool)
+		return ok
+	}
+	return slices.ContainsFunc(p.Definitions, isOther) || slices.ContainsFunc(c.Networks, isSlice)
 }
 
 // excludes are the addresses that would be assigned twice, as the definition can exclude them.

@@ -2,6 +2,7 @@
 package servecmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,7 +80,7 @@ restart.`,
 			if o.Manager.Metrics.SecureServing {
 				o.Manager.Metrics.FilterProvider = filter
 			}
-			if err := o.checkPage(); err != nil {
+			if err := cmp.Or(o.refuseUseless(c.Flags()), o.checkPage()); err != nil {
 				return err
 			}
 			return o.Run(c.Context(), log)
@@ -88,6 +89,17 @@ restart.`,
 	o.Add(c.Flags(), "info")
 	o.addPage(c.Flags())
 	return c
+}
+
+// refuseUseless returns an error if a flag was given that does nothing without another one.
+func (o *Options) refuseUseless(f *pflag.FlagSet) error {
+	switch {
+	case f.Changed("metrics-cert-dir") && !o.Manager.Metrics.SecureServing:
+		return errors.New("--metrics-cert-dir does nothing without --metrics-secure")
+	case f.Changed("ui-bind-address") && !o.hasPage:
+		return errors.New("--ui-bind-address does nothing without --ui")
+	}
+	return nil
 }
 
 // Add adds the flags. logLevel is the default log level.
