@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -92,7 +93,8 @@ The write fails if anything changed in between. With --snapshot or --dry-run it 
 nothing. With --snapshot it also prints the patches and deletes that it would send.
 
 run prints what it will release, and asks. --yes is the answer in advance. Without --yes
-and without a terminal to ask on, run does nothing: exit code 2.
+and without a terminal to ask on, run does nothing: exit code 2. A run that waits also
+releases what becomes proven meanwhile.
 ` + failOnHelp + snapshotHelp,
 		Example: `  ip-reconcile run --dry-run
   ip-reconcile run
@@ -101,6 +103,10 @@ and without a terminal to ask on, run does nothing: exit code 2.
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx := c.Context()
+			if f := c.Flags(); o.Repair && f.Changed("verdict") && !f.Changed("reason") {
+				return errors.New("--repair does nothing with --verdict, since findings have none: " +
+					"name those to repair with --reason, too")
+			}
 			r, _, err := o.reconciler(ctx)
 			if err != nil {
 				return err

@@ -130,7 +130,7 @@ func (o *options) compare(ctx context.Context, c *comparison) error {
 			return fmt.Errorf("%s: %w", label, err)
 		}
 		cluster := o.cluster
-		cluster.UID = o.clusterUID(ctx)
+		cluster.UID, _ = o.clusterUID(ctx) // of files
 		both[i] = view.Compared{Label: label, Cluster: cluster, Result: out}
 	}
 	of := func(c view.Compared) ranges.Cluster {

@@ -131,6 +131,9 @@ func (o *options) completeSubjects(c *cobra.Command, typed string) []string {
 	for address, pod := range n.addresses {
 		all = append(all, cobra.CompletionWithDesc(address, pod))
 	}
+	if c.Name() == "history" { // records do not name nodes
+		n.nodes = nil
+	}
 	for _, name := range n.nodes {
 		all = append(all, "node/"+name)
 	}

@@ -52,6 +52,10 @@ Exit code 0: printed; 1: --verify found a fault; 2: the history could not be rea
 				if err != nil {
 					return err
 				}
+				if subject.Kind == explain.Node {
+					return fmt.Errorf("history %s: records do not name nodes: give an address, a pod, a pool or a container ID",
+						args[0])
+				}
 				has = subject.Has
 			}
 			age, err := parseAge(since)

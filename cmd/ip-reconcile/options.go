@@ -42,9 +42,9 @@ type options struct {
 	// writes is true for a command that may write to the cluster. All others are dry runs.
 	writes, yes bool
 	dryRun      string // the value of --dry-run
-	// cluster is what was judged, and clusterUID returns its UID, "" where that cannot be read.
+	// cluster is what was judged, and clusterUID returns its UID, "" for files that lack it.
 	cluster    view.Cluster
-	clusterUID func(context.Context) string
+	clusterUID func(context.Context) (string, error)
 	trail      *audit.Trail // of a command that writes
 	retire     []string     // the pools whose removal is planned
 	// retirements are the pools of a plan that can be deleted.
@@ -183,7 +183,7 @@ func (o *options) reconciler(ctx context.Context) (*reconciler.Reconciler, *kube
 		}
 		r.Progress = o.progress.Say
 		r.Source, o.cluster = s, view.Cluster{Snapshot: o.snapshot}
-		o.clusterUID = func(context.Context) string { return s.ClusterUID }
+		o.clusterUID = func(context.Context) (string, error) { return s.ClusterUID, nil }
 		return r, nil, nil
 	}
 	if err := o.checkConsent(); err != nil {
@@ -258,12 +258,13 @@ func (o *options) connect(ctx context.Context, log *slog.Logger) (*reconciler.Re
 		}
 		local = &reconciler.WithLocalNode{Node: o.node.Name, BootID: bootID, Inspect: inspector.Report}
 	}
-	isWorkload := o.RunsAsPod() && !o.ByHand
-	if !isWorkload { // its namespace and flags are in its manifest
-		if err := statuscmd.Adopt(ctx, &o.Flags, o.given, o.writes); err != nil {
-			return nil, nil, err
-		}
+	own := o.Namespace()
+	isWorkload := o.RunsAsPod() && !o.ByHand // the CronJob, or a pod of somebody else
+	by := statuscmd.Adopting{Writes: o.writes, MayBeReconciler: isWorkload}
+	if err := statuscmd.Adopt(ctx, &o.Flags, o.given, by); err != nil {
+		return nil, nil, err
 	}
+	isWorkload = isWorkload && o.Namespace() == own
 	r, cluster, config, err := o.Connect(o.component, log)
 	if errors.Is(err, flags.ErrNoCluster) && local == nil && o.given.Lookup("snapshot") != nil {
 		return nil, nil, fmt.Errorf("%w, or --snapshot for exported files", err)

@@ -90,19 +90,19 @@ func (o *options) plan(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
+	uid, err := o.clusterUID(ctx)
 	switch {
-	case o.clusterUID(ctx) != "":
-	case o.snapshot != "":
+	case err != nil:
+		return planfile.NoUID(err)
+	case uid == "":
 		return fmt.Errorf("--snapshot %s: the files lack the namespace kube-system, by whose UID a plan identifies its "+
 			"cluster: add it (kubectl get namespace kube-system -o yaml); an archive with redacted names cannot be planned",
 			o.snapshot)
-	default:
-		return planfile.ErrNoUID
 	}
 	items := planfile.Select(out)
 	d := view.NewRunReport(out, true, o.filter)
 	judged := o.cluster
-	judged.UID = o.clusterUID(ctx)
+	judged.UID = uid
 	p := planfile.New(view.NewHeader(view.KindPlan, version.Get().Version, judged, out.Observation.Now), items)
 	p.Limits, p.Pools = d.Limits, planfile.NewPools(p.Header, pools)
 	a := answer{
@@ -243,7 +243,11 @@ func (o *options) apply(ctx context.Context, file string, maxAge time.Duration) 
 	if err != nil {
 		return err
 	}
-	if err := p.Check(o.clusterUID(ctx), j.Observation.Now, maxAge); err != nil {
+	uid, err := o.clusterUID(ctx)
+	if err != nil {
+		return planfile.NoUID(err)
+	}
+	if err := p.Check(uid, j.Observation.Now, maxAge); err != nil {
 		return fmt.Errorf("plan %s: %w", file, err)
 	}
 	o.filter.Has, r.Options.Only = p.Has, p.Allows

@@ -80,6 +80,7 @@ says why; 2: the cluster could not be read.`,
 	o.addPodNamespace(f, &o.namespace)
 	f.StringVar(&o.override, "override", "", "reason that was printed for what is Held, to release it nevertheless")
 	f.StringVar(&o.Because, "because", "", "sentence for the log that says why nothing uses what --override releases")
+	f.BoolVar(&o.AllowMassRelease, "allow-mass-release", false, massReleaseHelp)
 	f.BoolVar(&o.yes, "yes", false, yesHelp)
 	o.addDryRun(f)
 	o.completeNames(c, true)
@@ -199,17 +200,48 @@ func (o *byHand) release(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	isReleased := judge.IDs(out.Released)
 	for _, it := range out.StaleItems() {
 		if printed.Has(it) && !isAgreed(printed, it) {
 			out.Refused = append(out.Refused, plan.Refused{Item: it, Gate: plan.Gate{Why: plan.Changed,
 				Detail: "since it was printed: " + strings.Join(printed.Changes(it), "; ") + "; run again"}})
 		}
 	}
-	remains := func(it *judge.Item) bool { return !isReleased[it.ID()] }
+	remains := o.complete(out)
 	a := o.runAnswer(out.Assessment, view.NewRunReport(out, false, o.filter))
-	a.isUnresolved = len(o.missing) > 0 || slices.ContainsFunc(o.selected, remains)
+	a.isUnresolved = len(o.missing) > 0 || remains
 	return o.print(ctx, a)
+}
+
+// complete adds to the result why a selected item was neither released nor refused, and reports whether one remains.
+func (o *byHand) complete(out *reconciler.Result) (remains bool) {
+	isReleased, isRefused := judge.IDs(out.Released), map[judge.ID]bool{}
+	for _, x := range out.Refused {
+		isRefused[x.ID()] = true
+	}
+	now := map[judge.ID]*judge.Item{}
+	for _, it := range slices.Concat(out.Allocations, out.Reservations) {
+		now[it.ID()] = it
+	}
+	gone := 0
+	for _, it := range o.selected {
+		at, isRecorded := now[it.ID()]
+		switch {
+		case isReleased[it.ID()]:
+			continue
+		case !isRecorded && (it.Allocation != nil || out.Observation.Reservations.IsKnown()):
+			gone++
+			continue
+		case isRecorded && at.Verdict == judge.Stale && !isRefused[it.ID()]:
+			out.Refused = append(out.Refused, plan.Refused{Item: at, Gate: plan.Gate{Why: plan.Changed,
+				Detail: "it changed at the second check; run again"}})
+		}
+		remains = true
+	}
+	if gone > 0 {
+		out.Observation.Warnings = append(out.Observation.Warnings, fmt.Sprintf("%d of %s are not recorded any more as "+
+			"they were printed: a DEL or an ADD was first", gone, screen.Count(len(o.selected), "item")))
+	}
+	return remains
 }
 
 // isAgreed reports whether a run may release an item, or refuse it in the person's name: it was selected, and what

@@ -17,6 +17,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judgetest"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
 // terminalWith is a terminal on which a person answers, and what it shows.
@@ -337,6 +338,42 @@ func TestRelease_IsOfWhatWasPrinted(t *testing.T) {
 		}
 		if got := isAgreed(planfile.Of([]*judge.Item{judged(c.printed)}), judged(c.now)); got != c.want {
 			t.Errorf("%s: %v, want %v", says, got, c.want)
+		}
+	}
+}
+
+// What a person selected is released, refused, or gone from the pool by then; the output says which.
+func TestRelease_SaysWhatBecameOfEachItem(t *testing.T) {
+	pool := func(entries ...Allocation) Part { return Pool("10.0.0.0-24", "10.0.0.0/24", entries...) }
+	stale, second := Alloc("5", "default/gone", "box-1", "net1"), Alloc("6", "default/gone", "box-2", "net1")
+	printed := All(pool(stale, second), Node("worker-1"))
+	for says, c := range map[string]struct {
+		now                 Part
+		releases, refuses   int // of the items
+		want                bool
+		refusal, notRecored string
+	}{
+		"all is released":      {now: printed, releases: 2},
+		"one is refused":       {now: printed, releases: 1, refuses: 1, want: true},
+		"one was contradicted": {now: printed, releases: 1, want: true, refusal: "it changed at the second check"},
+		"a DEL was first":      {now: All(pool(stale), Node("worker-1")), releases: 1, notRecored: "1 of 2 items are not"},
+		"an ADD has the address": {now: All(pool(stale, Alloc("6", "default/new", "box-3", "net1")), Node("worker-1")),
+			releases: 1, notRecored: "1 of 2 items are not"},
+	} {
+		o := &byHand{selected: Judged(Observe(printed), facts.Policy{}).Allocations}
+		out := &reconciler.Result{Assessment: Judged(Observe(c.now), facts.Policy{})}
+		out.Released = out.Allocations[:c.releases]
+		for _, it := range out.Allocations[c.releases : c.releases+c.refuses] {
+			out.Refused = append(out.Refused, plan.Refused{Item: it, Gate: plan.Gate{Why: plan.WriteFailed}})
+		}
+		remains, warnings := o.complete(out), strings.Join(out.Observation.Warnings, "\n")
+		refusal := ""
+		if n := len(out.Refused); n > c.refuses {
+			refusal = out.Refused[n-1].Detail
+		}
+		if remains != c.want || !strings.HasPrefix(refusal, c.refusal) || (refusal == "") != (c.refusal == "") ||
+			!strings.Contains(warnings, c.notRecored) || strings.Contains(warnings, "not recorded") != (c.notRecored != "") {
+			t.Errorf("%s: remains %v, refusal %q, warnings %q", says, remains, refusal, warnings)
 		}
 	}
 }

@@ -116,6 +116,11 @@ func (o *retireOptions) retire(ctx context.Context, args []string) error {
 	}
 	can, pools := reconciler.CanBeRetired(planned)
 	if o.DryRun || len(can) == 0 {
+		if cluster != nil && len(can) > 0 {
+			if err := o.allow(ctx, cluster, can); err != nil {
+				fmt.Fprintf(o.err, "Without --dry-run: %s\n", err)
+			}
+		}
 		r.DeclineRetirements(a, planned)
 		return o.print(ctx, o.retireAnswer(before))
 	}

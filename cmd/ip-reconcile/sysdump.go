@@ -87,7 +87,7 @@ func (o *options) dump(ctx context.Context, file io.Writer, redact bool) (*sysdu
 		return nil, err
 	}
 	var e snapshot.Encoder
-	if o.cluster.UID = o.clusterUID(ctx); redact { // a plan of it would name other pods than the cluster has
+	if o.cluster.UID, _ = o.clusterUID(ctx); redact { // a plan of it would name other pods than the cluster has
 		e.Rename = sysdump.Names(cmp.Or(o.cluster.UID, rand.Text()), metav1.NamespaceSystem, metav1.NamespaceDefault,
 			o.Namespace(), o.LeaseNamespace())
 		o.cluster, o.clusterUID = view.Cluster{}, nil

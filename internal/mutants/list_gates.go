@@ -56,7 +56,7 @@ func gates() []Mutant {
 			Old:   `o.RunsAsPod() && !o.ByHand`, New: `os.Getenv("KUBERNETES_SERVICE_HOST") != ""`},
 		{Fault: "The flags of the reconciler in the namespace that is given do not count", Decl: "workloads.adoptIn",
 			Tests: "TestRelease_AdoptsFlagsFromTheNamespaceThatIsGiven",
-			Old:   `return adoptFlags(given, found[at])`, New: `return nil`},
+			Old:   `return adoptFlags(given, own)`, New: `return nil`},
 		{Fault: "While a watch is forbidden no older object is a restore", Decl: "FullSource.listAndVerify",
 			Tests: "TestFull_DetectsRestore",
 			Old:   `o.Restored = cmp.Or(f.takeRestore(), older)`,

@@ -214,16 +214,16 @@ func (c *Cluster) recordDate(answer *http.Response) {
 	}
 }
 
-// UID returns the UID of namespace kube-system, "" where RBAC forbids reading it.
-func (c *Cluster) UID(ctx context.Context) (uid string) {
-	_ = c.call(ctx, func(ctx context.Context) error {
+// UID returns the UID of namespace kube-system.
+func (c *Cluster) UID(ctx context.Context) (uid string, err error) {
+	err = c.call(ctx, func(ctx context.Context) error {
 		ns, err := c.core.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 		if err == nil {
 			uid = string(ns.UID)
 		}
 		return err
 	})
-	return uid
+	return uid, err
 }
 
 // call makes one request, and repeats it after transient errors: up to three times, or while the API server says when

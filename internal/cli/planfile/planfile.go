@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/yaml"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/lists"
@@ -225,9 +226,15 @@ func (f *File) Retires() []*ippool.Pool {
 	})
 }
 
-// ErrNoUID means that the cluster cannot be identified.
-var ErrNoUID = errors.New("cannot read the UID of namespace kube-system, by which a plan identifies its cluster: " +
-	"grant get on that namespace")
+// NoUID is the error where the cluster cannot be identified, and why.
+func NoUID(why error) error {
+	hint := ""
+	if apierrors.IsForbidden(why) {
+		hint = "; grant get on that namespace"
+	}
+	return fmt.Errorf("cannot read the UID of namespace kube-system, by which a plan identifies its cluster: %w%s",
+		why, hint)
+}
 
 // Check returns an error for a plan of another cluster, for one that is too old, and for one from the future, where the
 // clocks of two API servers may differ by a minute.
@@ -235,7 +242,7 @@ func (f *File) Check(uid string, now time.Time, maxAge time.Duration) error {
 	at := f.ObservedAt.Format(time.RFC3339)
 	switch age := now.Sub(f.ObservedAt); {
 	case uid == "":
-		return ErrNoUID
+		return NoUID(errors.New("it has none"))
 	case uid != f.Cluster.UID:
 		return fmt.Errorf("cluster.uid %s: the plan is of another cluster; this cluster has %s", f.Cluster.UID, uid)
 	case age > maxAge:

@@ -157,7 +157,7 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	unnamed := &planfile.File{Plan: *planOf("", Now, three)}
-	if !errors.Is(unnamed.Check("", Now, day), planfile.ErrNoUID) {
+	if err := unnamed.Check("", Now, day); err == nil || !strings.Contains(err.Error(), "it has none") {
 		t.Error("a plan without a cluster is of each cluster without one")
 	}
 }

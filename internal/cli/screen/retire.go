@@ -27,7 +27,11 @@ func (s *Screen) Retire(d *view.RetireReport) {
 
 // Retirements writes what becomes of the pools that a plan deletes.
 func (s *Screen) Retirements(pools []view.RetiredPool, d *view.RunReport) {
-	s.Title("POOLS TO DELETE", len(pools))
+	title := "POOLS"
+	if d.DryRun {
+		title = "POOLS TO DELETE"
+	}
+	s.Title(title, len(pools))
 	for i := range pools {
 		s.retired(&pools[i], d.ObservedAt, d.DryRun)
 	}

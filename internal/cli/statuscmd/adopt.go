@@ -51,12 +51,12 @@ func (p *Probe) adopt(o *clusterflags.Flags, given *pflag.FlagSet) error {
 		adoptNamespace(given, found[0])
 	}
 	p.namespace, o.ConfirmAfter = o.Namespace(), clusterflags.ConfirmAfter
-	if at := slices.IndexFunc(found, func(w *workload) bool { return w.Namespace == p.namespace }); at >= 0 {
+	if at := slices.IndexFunc(found, func(w *workload) bool { return w.ownNamespace() == p.namespace }); at >= 0 {
 		p.own = found[at]
 		if err := adoptFlags(given, p.own); err != nil {
 			return err
 		}
-		if d, err := time.ParseDuration(p.own.argument("--confirm-after")); err == nil {
+		if d, err := time.ParseDuration(p.own.argument("confirm-after", "")); err == nil {
 			o.ConfirmAfter = d
 		}
 	}
@@ -96,24 +96,47 @@ func client(o *clusterflags.Flags, component string) (core kubernetes.Interface,
 	return core, config.Host, err
 }
 
+// Adopting is who adopts flags.
+type Adopting struct {
+	Writes bool
+	// MayBeReconciler: it runs in a pod, as the CronJob does, or a pipeline.
+	MayBeReconciler bool
+}
+
 // Adopt sets the flags that are not given to the values of the deployed reconciler: of that in the namespace that is
 // given, or of the only one. A command by hand then respects its pause, judges as it does, and counts for its breaker.
 // Without a reconciler nothing changes. For a command that writes it is an error if RBAC hides the reconciler, if there
 // are several, or if the given namespace has none and another has one.
-func Adopt(ctx context.Context, o *clusterflags.Flags, given *pflag.FlagSet, writes bool) error {
+//
+// What may be the reconciler itself is taken for it if RBAC hides all others, as the reconciler's role does.
+func Adopt(ctx context.Context, o *clusterflags.Flags, given *pflag.FlagSet, by Adopting) error {
 	core, _, err := client(o, "find")
 	if err != nil {
 		return nil //nolint:nilerror // the connection that follows says it better
 	}
 	selector := kube.NameLabel + "=" + kube.Product
-	if writes { // the drop-in has the labels of whereabouts' own reconciler
+	if by.Writes { // the drop-in has the labels of whereabouts' own reconciler
 		selector = ""
 	}
 	all, err := list(ctx, core, o.Namespace(), selector)
-	if given.Changed("reconciler-namespace") {
-		return all.adoptIn(o.Namespace(), err, given, writes)
+	return all.adopt(o.Namespace(), err, given, by)
+}
+
+// adopt chooses the reconciler. namespace is the command's own. err says why others may not be listed.
+func (all workloads) adopt(namespace string, err error, given *pflag.FlagSet, by Adopting) error {
+	if by.MayBeReconciler {
+		own := all.reconcilerIn(namespace)
+		switch {
+		case own != nil:
+			return adoptFlags(given, own)
+		case apierrors.IsForbidden(err) && len(all.reconcilers()) == 0:
+			return nil
+		}
 	}
-	return all.adoptOnly(err, given, writes)
+	if given.Changed("reconciler-namespace") {
+		return all.adoptIn(namespace, err, given, by.Writes)
+	}
+	return all.adoptOnly(err, given, by.Writes)
 }
 
 // adoptOnly adopts the only reconciler. err says why others may not be listed.
@@ -136,11 +159,10 @@ func (all workloads) adoptOnly(err error, given *pflag.FlagSet, writes bool) err
 // adoptIn adopts the flags of the reconciler in a namespace that is given. err says why it may not be listed: then a
 // person must say whether reports are required, which decides most about verdicts.
 func (all workloads) adoptIn(namespace string, err error, given *pflag.FlagSet, writes bool) error {
-	found := all.reconcilers()
-	at := slices.IndexFunc(found, func(w *workload) bool { return w.ownNamespace() == namespace })
+	found, own := all.reconcilers(), all.reconcilerIn(namespace)
 	switch {
-	case at >= 0:
-		return adoptFlags(given, found[at])
+	case own != nil:
+		return adoptFlags(given, own)
 	case !writes, err == nil && len(found) == 0, err != nil && given.Changed("agents"):
 		return nil
 	case err == nil:
@@ -158,14 +180,15 @@ func adoptNamespace(given *pflag.FlagSet, w *workload) {
 
 // adoptFlags sets the flags that decide about verdicts to the values of a workload.
 func adoptFlags(given *pflag.FlagSet, w *workload) error {
-	names := []string{"agents", "agent-nodes", "lease-namespace", "unreachable-node-timeout", "trust-network-status"}
+	names := []string{"agents", "agent-nodes", "confirm-after", "lease-namespace", "unreachable-node-timeout",
+		"trust-network-status"}
 	for _, name := range names {
-		value, f := w.argument("--"+name), given.Lookup(name)
-		isSwitch := f != nil && f.NoOptDefVal != ""
-		if isSwitch && slices.Contains(w.Spec.Containers[0].Args, "--"+name) { // without a value
-			value = f.NoOptDefVal
+		f := given.Lookup(name)
+		if f == nil || f.Changed {
+			continue
 		}
-		if value == "" || f == nil || f.Changed {
+		value := w.argument(name, f.NoOptDefVal)
+		if value == "" {
 			continue
 		}
 		if err := f.Value.Set(value); err != nil {

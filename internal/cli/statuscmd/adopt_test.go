@@ -1,7 +1,9 @@
 package statuscmd
 
 import (
+	"cmp"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -123,6 +125,51 @@ func TestAdopt_TheNamespaceThatIsGiven(t *testing.T) {
 			if o.Namespace() != c.namespace || required != c.required || (err != nil) != (writes && c.refusesWrites) {
 				t.Errorf("%s, writes %v: namespace %s, reports are required: %v, %v", name, writes, o.Namespace(), required, err)
 			}
+		}
+	}
+}
+
+// A pod that may be the reconciler is it where its own namespace has one, or where it sees no other.
+func TestAdopt_InAPod(t *testing.T) {
+	at := func(namespace string) *workload {
+		return &workload{Kind: "Deployment", Namespace: namespace, Spec: running("ip-reconcile:0.1.0", "serve",
+			"--agents=required", "--confirm-after=2h"), Labels: map[string]string{kube.NameLabel: kube.Product}}
+	}
+	away := errors.New("no route to host")
+	for name, c := range map[string]struct {
+		found     workloads
+		err       error
+		namespace string // "" for an error
+		required  bool
+	}{
+		"the CronJob":                             {nil, forbidden, "ci", false},
+		"its own namespace has one":               {workloads{at("ci"), at("other")}, nil, "ci", true},
+		"another namespace has one":               {workloads{at("kube-system")}, nil, "kube-system", true},
+		"another one has, and more are forbidden": {workloads{at("kube-system")}, forbidden, "kube-system", true},
+		"two others have":                         {workloads{at("kube-system"), at("other")}, nil, "", false},
+		"nothing is installed":                    {nil, nil, "ci", false},
+		"no answer":                               {nil, away, "", false},
+	} {
+		o, given := &clusterflags.Flags{}, pflag.NewFlagSet("run", pflag.ContinueOnError)
+		o.Add(given, "error")
+		err := c.found.adopt("ci", c.err, given, Adopting{Writes: true, MayBeReconciler: true})
+		namespace := cmp.Or(given.Lookup("reconciler-namespace").Value.String(), "ci")
+		required := given.Lookup("agents").Value.String() == "required"
+		if (err != nil) != (c.namespace == "") || err == nil && (namespace != c.namespace || required != c.required) {
+			t.Errorf("%s: namespace %s, reports are required: %v, %v", name, namespace, required, err)
+		}
+	}
+}
+
+// A command by hand waits as long as the deployed reconciler, unless it is told.
+func TestAdopt_ConfirmAfter(t *testing.T) {
+	w := &workload{Kind: "Deployment", Spec: running("ip-reconcile:0.1.0", "serve", "--confirm-after=2h")}
+	for args, want := range map[string]time.Duration{"": 2 * time.Hour, "--confirm-after=1m": time.Minute} {
+		o, given := &clusterflags.Flags{}, pflag.NewFlagSet("run", pflag.ContinueOnError)
+		o.Add(given, "error")
+		o.AddConfirmAfter(given)
+		if err := errors.Join(given.Parse(strings.Fields(args)), adoptFlags(given, w)); err != nil || o.ConfirmAfter != want {
+			t.Errorf("%s: it waits for %s, want %s, %v", args, o.ConfirmAfter, want, err)
 		}
 	}
 }

@@ -133,7 +133,7 @@ func (p *Probe) account() string {
 // expectsAgents reports whether node agents are deployed or required. The error says why that is unknown: a DaemonSet
 // may be among the workloads that could not be listed.
 func (p *Probe) expectsAgents() (bool, error) {
-	if len(p.daemonSets()) > 0 || p.own != nil && p.own.argument("--agents") == "required" {
+	if len(p.daemonSets()) > 0 || p.own != nil && p.own.argument("agents", "") == "required" {
 		return true, nil
 	}
 	return false, p.unlisted

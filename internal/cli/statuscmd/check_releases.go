@@ -99,7 +99,7 @@ func (p *Probe) breaker(ctx context.Context) (line, error) {
 	case s.Refusal != "":
 		return fail("ip-reconcile run --dry-run",
 			"The breaker has tripped: %d unconfirmed releases within an hour, of %d allocations. "+
-				"It refuses more until %s. Only run --allow-mass-release overrides it.", s.Releases, s.Of, clock(s.Until))
+				"It refuses more until %s. Only --allow-mass-release overrides it.", s.Releases, s.Of, clock(s.Until))
 	}
 	return ok("The breaker has not tripped.")
 }
@@ -267,7 +267,7 @@ func (p *Probe) reconciler(context.Context) (line, error) {
 var errNoTime = errors.New("the API server's time is unknown, since no answer of it had a Date header")
 
 func (p *Probe) leader(ctx context.Context) (line, error) {
-	if p.own.Kind != "Deployment" || p.own.argument("--leader-elect") == "false" {
+	if p.own.Kind != "Deployment" || p.own.argument("leader-elect", "true") == "false" {
 		return line{}, nil
 	}
 	lease, err := p.lease(ctx, kube.OwnLease)

@@ -114,21 +114,26 @@ func (w *workload) program() string {
 }
 
 func (w *workload) ownNamespace() string {
-	return cmp.Or(w.argument("--reconciler-namespace"), w.Namespace)
+	return cmp.Or(w.argument("reconciler-namespace", ""), w.Namespace)
 }
 
-// argument returns the value of a flag of the first container, "" where it is not given.
-func (w *workload) argument(flag string) string {
+// argument returns the value of a flag of the first container, "" where it is not given. The last one counts, as in the
+// program, and one dash is enough, as for the drop-in. bare is the value of a flag that needs none, "" for all others.
+func (w *workload) argument(flag, bare string) (value string) {
 	args := slices.Concat(w.Spec.Containers[0].Command, w.Spec.Containers[0].Args)
 	for i, a := range args {
-		if value, ok := strings.CutPrefix(a, flag+"="); ok {
-			return value
-		}
-		if a == flag && i+1 < len(args) {
-			return args[i+1]
+		name, text, hasText := strings.Cut(a, "=")
+		switch {
+		case name != "--"+flag && name != "-"+flag:
+		case hasText:
+			value = text
+		case bare != "":
+			value = bare
+		case i+1 < len(args):
+			value = args[i+1]
 		}
 	}
-	return ""
+	return value
 }
 
 func (w *workload) version() string { return tagOf(w.Spec.Containers[0].Image) }

@@ -8,11 +8,17 @@ import (
 
 func TestStatus_FlagAndVersionOfAWorkload(t *testing.T) {
 	w := workload{Spec: running("registry:5000/ip-reconcile:1.2.3@sha256:00", "serve", "--cron=@every 5m",
-		"--agent-nodes", "kubernetes.io/os=linux", "--repair")}
-	for flag, want := range map[string]string{"--cron": "@every 5m", "--agent-nodes": "kubernetes.io/os=linux",
-		"--repair": "", "--agents": ""} {
-		if got := w.argument(flag); got != want {
-			t.Errorf("%s is %q, want %q", flag, got, want)
+		"--agent-nodes", "pool=gpu", "--repair", "-trust-network-status", "--agent-nodes=kubernetes.io/os=linux",
+		"--leader-elect", "--leader-elect=false")}
+	for flag, want := range map[string]string{"cron": "@every 5m", "agent-nodes": "kubernetes.io/os=linux", "agents": ""} {
+		if got := w.argument(flag, ""); got != want {
+			t.Errorf("--%s is %q, want %q", flag, got, want)
+		}
+	}
+	for flag, want := range map[string]string{"repair": "true", "trust-network-status": "true", "leader-elect": "false",
+		"without-lease": ""} {
+		if got := w.argument(flag, "true"); got != want {
+			t.Errorf("the switch --%s is %q, want %q", flag, got, want)
 		}
 	}
 	for image, want := range map[string]string{

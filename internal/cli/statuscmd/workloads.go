@@ -72,6 +72,16 @@ func (all workloads) reconcilers() []*workload {
 	return found
 }
 
+// reconcilerIn returns the reconciler of a namespace, nil for none.
+func (all workloads) reconcilerIn(namespace string) *workload {
+	for _, w := range all.reconcilers() {
+		if w.ownNamespace() == namespace {
+			return w
+		}
+	}
+	return nil
+}
+
 func (all workloads) daemonSets() []*workload { return all.pick((*workload).isAgent) }
 
 func (all workloads) pick(is func(*workload) bool) []*workload {

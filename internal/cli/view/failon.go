@@ -9,9 +9,10 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 )
 
-// FailOn lists the verdicts, reasons, refusals and kinds of findings that make a command end with exit code 1. Nil
-// stands for Stale and every finding; for a run it stands for Stale items that are not released. A kind of findings
-// that rests on an unknown source counts as found.
+// FailOn lists the verdicts, reasons, refusals and kinds of findings that make a command end with exit code 1. A
+// refusal counts for an item, for a repair, and where it stands against everything or a pool, even if nothing there is
+// Stale. Nil stands for Stale and every finding; for a run it stands for Stale items that are not released. A kind of
+// findings that rests on an unknown source counts as found.
 type FailOn []string
 
 // FailOnNothing is the value of --fail-on for which only errors make a command fail.
@@ -41,7 +42,8 @@ func (on FailOn) Fails(d *CheckReport) bool {
 		why := d.picked.refused[it.ID()].Main().Why
 		isNamed := names(it.Verdict.String()) || names(it.Reason.String()) || names(string(why))
 		return isNamed && HasRow(it) && !d.picked.released[it.ID()]
-	}) || slices.ContainsFunc(d.Findings, func(f Finding) bool { return names(string(f.Kind)) }) ||
+	}) || slices.ContainsFunc(d.picked.common, func(g plan.Gate) bool { return names(string(g.Why)) }) ||
+		slices.ContainsFunc(d.Findings, func(f Finding) bool { return names(string(f.Kind)) }) ||
 		slices.ContainsFunc(d.UnknownKinds, names)
 }
 
@@ -50,5 +52,7 @@ func (on FailOn) FailsRun(d *RunReport) bool {
 	if on == nil {
 		return len(d.FailedRows) > 0
 	}
-	return on.Fails(&d.CheckReport)
+	return on.Fails(&d.CheckReport) || slices.ContainsFunc(d.NotRepaired, func(x NotRepaired) bool {
+		return slices.Contains(on, string(x.Why))
+	})
 }

@@ -91,6 +91,31 @@ func TestFailOn_Run(t *testing.T) {
 	}
 }
 
+// What is refused counts also without a Stale item: a repair, and a gate against everything or a pool.
+func TestFailOn_RefusalsWithoutItems(t *testing.T) {
+	j := Judged(Observe(UsualPool, UsualPod(Carrying("10.0.0.5"))), facts.Policy{})
+	unrepaired := []plan.Unrepaired{{Why: plan.Breaker}}
+	restored := []plan.Gate{{Why: plan.EtcdRestored}}
+	for _, c := range []struct {
+		word string
+		out  reconciler.Result
+		want bool
+	}{
+		{"Breaker", reconciler.Result{}, false},
+		{"Breaker", reconciler.Result{Unrepaired: unrepaired}, true},
+		{"WriteFailed", reconciler.Result{Unrepaired: unrepaired}, false},
+		{"EtcdRestored", reconciler.Result{CommonGates: restored}, true},
+		{"NoLease", reconciler.Result{CommonGates: restored}, false},
+		{"none", reconciler.Result{CommonGates: restored, Unrepaired: unrepaired}, false},
+	} {
+		on, err := NewFailOn([]string{c.word})
+		check(t, err)
+		if c.out.Assessment = j; on.FailsRun(NewRunReport(&c.out, false, Filter{})) != c.want {
+			t.Errorf("--fail-on %s, %v, %v: want %v", c.word, c.out.CommonGates, c.out.Unrepaired, c.want)
+		}
+	}
+}
+
 // An item fails the command by the refusal that the output has.
 func TestFailOn_WaitingItemThatTheBreakerWouldRefuse(t *testing.T) {
 	j := several()

@@ -21,6 +21,7 @@ type Picked struct {
 	// Gates are the gates against releases. Those of the whole cluster come first.
 	Gates []Gate
 
+	common   []plan.Gate // those against more than one item
 	limits   Limits
 	all      judge.Summary             // before the filter
 	refused  map[judge.ID]plan.Refused // the Stale items that are not released
@@ -43,6 +44,7 @@ func Pick(out *reconciler.Result, f Filter) *Picked {
 	refused := lists.Filter(out.Refused, func(x plan.Refused) bool { return f.Item(x.Item) })
 	common := lists.Filter(out.CommonGates, func(g plan.Gate) bool { return g.Pool == "" || f.Pool(g.Pool) })
 	p := &Picked{Assessment: &picked, Restore: out.Restore, Filter: f, Gates: gatesOf(common, refused),
+		common: common,
 		limits: NewLimits(&reconciler.Result{Assessment: &picked, Restore: out.Restore}), all: out.Summary(),
 		refused: map[judge.ID]plan.Refused{}, released: judge.IDs(out.Released)}
 	for _, x := range refused {
