@@ -189,9 +189,10 @@ func (x situation) test(t testing.TB, standby map[string]string, every time.Dura
 	if x.byHand {
 		name += " (written by hand)"
 	}
+	during := fmt.Sprintf("%dm", int(x.lasts/time.Minute)+1) // before it IPReconcileNoPasses has no history to look at
 	return promTest{name, "1m", seriesOf(x.input(), standby), []promQuery{
 		{`group by (alertname) (max_over_time(ALERTS{alertstate="firing"}[` + end + `]))`, end, fired},
-		{`max(count_over_time(ALERTS{alertname="` + x.alert + `",alertstate="pending"}[` + end + `]))`, end, pending},
+		{`max(count_over_time(ALERTS{alertname="` + x.alert + `",alertstate="pending"}[` + during + `]))`, end, pending},
 	}}
 }
 

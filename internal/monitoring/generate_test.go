@@ -88,8 +88,9 @@ func rules(isChart bool) string {
 		if isChart && a.If != "" {
 			fmt.Fprintf(&b, "    {{- if %s }}\n", a.If)
 		}
-		fmt.Fprintf(&b, "    - alert: %s\n      expr: %s\n      for: %s\n      labels: {severity: %s}\n",
-			a.Name, quote(a.Expr), a.For, a.Severity)
+		// Between two leaders there are no gauges: that ends no alert.
+		fmt.Fprintf(&b, "    - alert: %s\n      expr: %s\n      for: %s\n      keep_firing_for: 5m\n"+
+			"      labels: {severity: %s}\n", a.Name, quote(a.Expr), a.For, a.Severity)
 		fmt.Fprintf(&b, "      annotations:\n%s        summary: %s\n        description: %s\n", runbook(isChart, a.Name),
 			text(a.Summary), text(a.Meaning+" "+a.Impact))
 		if isChart && a.If != "" {
