@@ -107,7 +107,7 @@ func TestDocs_EachMessageOfAgents(t *testing.T) {
 	}
 }
 
-// Terminating ends by itself, or becomes StuckTerminating. What a virtual machine keeps is held for as long as that has it.
+// Terminating ends by itself, or becomes StuckTerminating. What a virtual machine keeps is held as long as that has it.
 func TestAlerts_CoverReasonsThatNeedAnOperator(t *testing.T) {
 	t.Parallel()
 	reasons := heldReasons(t)

@@ -36,11 +36,11 @@ same version gives the verdicts of the cluster. sysdump does not change the clus
 
 Each kind has a list of its objects, as 'kubectl get -o json' writes it, with the fields
 and annotations that judging reads: no environment, no Secret. manifest.json counts the
-objects, and lists what could not be collected. An archive that was cut or edited is
-refused.
+objects, and lists what could not be collected. An archive that lacks objects is
+refused; one that was edited otherwise is not noticed.
 
 Status and logs name pods, nodes, addresses and errors of the API server. Each log has a
-day, 20,000 lines and 4 MiB at most. Logs need the permission to get pods/log, metrics
+day, the newest 20,000 lines and 4 MiB at most. Logs need the permission to get pods/log, metrics
 pods/proxy.
 
 --redact-names gives pods, namespaces, nodes and workloads other names, the same ones in

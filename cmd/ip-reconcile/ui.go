@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
@@ -179,6 +181,9 @@ func newPassPage(o *servecmd.Options, cluster *kube.Cluster, core kubernetes.Int
 			},
 			Breaker: func(ctx context.Context) (plan.BreakerState, error) {
 				l, err := core.CoordinationV1().Leases(o.Namespace()).Get(ctx, kube.OwnLease, metav1.GetOptions{})
+				if apierrors.IsNotFound(err) { // without leader election the first counted release creates it
+					l, err = &coordinationv1.Lease{}, nil
+				}
 				if err != nil {
 					return plan.BreakerState{}, err
 				}

@@ -241,7 +241,7 @@ func (c *Cluster) DeleteReport(ctx context.Context, r *podstate.Report) error {
 		Preconditions: &metav1.Preconditions{UID: &r.UID, ResourceVersion: &r.ResourceVersion},
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete SandboxReport %s: %w", r.Name, err)
+		return c.writeError("delete SandboxReport "+r.Name, err, false)
 	}
 	leases := c.core.CoordinationV1().Leases(c.LeaseNamespace)
 	lease, err := leases.Get(ctx, r.Name, metav1.GetOptions{})
@@ -251,7 +251,7 @@ func (c *Cluster) DeleteReport(ctx context.Context, r *podstate.Report) error {
 		})
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete Lease %s in namespace %s: %w", r.Name, c.LeaseNamespace, err)
+		return c.writeError(fmt.Sprintf("delete Lease %s in namespace %s", r.Name, c.LeaseNamespace), err, false)
 	}
 	return nil
 }

@@ -156,23 +156,25 @@ func (s *Server) backOff(out *reconciler.Result, start time.Time) {
 const fenceWithin = 10 * time.Minute
 
 // handleRestore rebuilds the caches and raises the fence after a new restore of etcd. For the first pass of a process,
-// an earlier restore is new until all nodes have reported; for later ones, one that may be of the one before is not.
+// an earlier restore is new until all nodes have reported, and for ten minutes while something remains to be repaired;
+// for later passes, one that may be of the one before is not.
 func (s *Server) handleRestore(out *reconciler.Result) {
 	known := s.Full.Process.Known
 	id := known.ID()
+	when, evidence := known.Last()
+	isRecent := out.Observation.Now.Sub(when) < fenceWithin
 	isKnown := id == s.lastRestore || s.hasPassed && known.IsAgain()
 	if !s.hasPassed {
 		isFenced := s.Guard != nil && s.Guard.IsFenced() // this process has detected it, too
-		isKnown = isKnown || !isFenced && out.Restore.Complete() && out.ToRepair == 0
+		isKnown = isKnown || !isFenced && out.Restore.Complete() && (out.ToRepair == 0 || !isRecent)
 	}
 	s.hasPassed, s.lastRestore = true, id
 	if isKnown {
 		return
 	}
-	when, evidence := known.Last()
 	s.Recorder.restoreDetected(id, evidence, when)
 	s.Caches.Rebuild("etcd was restored: " + evidence)
-	if s.Guard != nil && out.Observation.Now.Sub(when) < fenceWithin { // else it is too late
+	if s.Guard != nil && isRecent { // else it is too late
 		s.Guard.ReportRestore(id, evidence)
 	}
 }

@@ -36,16 +36,7 @@ func TestServer_NextLeaderWorksUnderTheFence(t *testing.T) {
 		guards(t, w, c, s)
 		g := s.Guard
 		g.Lead()
-		reports := func() {
-			r := restoretest.Report("worker-1", time.Now())
-			r.ObservedAt = metav1.NewTime(time.Now())
-			r.Sandboxes = []v1alpha1.Sandbox{{ID: "box-5", Namespace: "default", Name: "web", UID: "uid-5",
-				State: v1alpha1.SandboxReady, CreatedAt: metav1.NewTime(time.Now().Add(-time.Hour)),
-				Addresses: []v1alpha1.Address{{IP: "10.0.0.5", IfName: "net1", Range: "10.0.0.0/24"}}}}
-			c.mu.Lock()
-			c.reports = []*podstate.Report{r}
-			c.mu.Unlock()
-		}
+		reports := func() { c.reportsUnrecorded() }
 		c.mu.Lock()
 		s.Full.Leases, s.Quick.Leases = peerFenced{c, g.Join}, peerFenced{c, g.Join}
 		c.mu.Unlock()
@@ -68,4 +59,39 @@ func TestServer_NextLeaderWorksUnderTheFence(t *testing.T) {
 		}
 		t.Logf("20 s later fenced: %v", g.IsFenced())
 	})
+}
+
+// reportsUnrecorded has worker-1 report a sandbox whose address no pool records, so that there is something to repair.
+func (c *cluster) reportsUnrecorded() {
+	r := restoretest.Report("worker-1", time.Now())
+	r.ObservedAt = metav1.NewTime(time.Now())
+	r.Sandboxes = []v1alpha1.Sandbox{{ID: "box-5", Namespace: "default", Name: "web", UID: "uid-5",
+		State: v1alpha1.SandboxReady, CreatedAt: metav1.NewTime(time.Now().Add(-time.Hour)),
+		Addresses: []v1alpha1.Address{{IP: "10.0.0.5", IfName: "net1", Range: "10.0.0.0/24"}}}}
+	c.mu.Lock()
+	c.reports = []*podstate.Report{r}
+	c.mu.Unlock()
+}
+
+// A settled restore is new to a new leader that has repairs to make only while it is recent.
+func TestServer_NewLeaderWithRepairs(t *testing.T) {
+	for _, tt := range []struct {
+		age  time.Duration
+		want float64
+	}{{9 * time.Minute, 1}, {11 * time.Minute, 0}, {90 * 24 * time.Hour, 0}} {
+		c, w := newCluster(), restoretest.NewCluster()
+		c.pools = map[string]*ippool.Pool{"10.0.0.0-24": aPool("10.0.0.0-24", "10.0.0.0/24")}
+		serving(t, c, plan.Options{Repair: true}, func(t *testing.T, s *Server) {
+			guards(t, w, c, s)
+			c.reportsUnrecorded()
+			s.hasPassed = false // it rests
+			known, err := s.Full.Process.Known.Read(fmt.Sprintf(`{"id":"kb3q7m2n5p","settled":true,"restored":%q}`,
+				time.Now().Add(-tt.age).UTC().Format(time.RFC3339)), time.Now())
+			check(t, err)
+			s.Full.Process.Known.State = known
+			s.Requests.FullPass()
+			c.sleep(5 * time.Second)
+			restoretest.Equal(t, fmt.Sprintf("restores of %s ago", tt.age), valueOf(t, s.Recorder.Metrics.restores), tt.want)
+		})
+	}
 }

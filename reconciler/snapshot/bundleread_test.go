@@ -120,6 +120,19 @@ func TestOpen_RefusedBundle(t *testing.T) {
 	}
 }
 
+// A bundle that was unpacked and packed again has its files elsewhere.
+func TestOpen_RepackedBundle(t *testing.T) {
+	for _, folder := range []string{"", "a bug/ip: 1/"} {
+		files := map[string]string{}
+		for name, text := range bundleOf(t, Observe(UsualPool, UsualPod(), NoNodes), snapshot.Encoder{}) {
+			files[folder+strings.TrimPrefix(name, "sysdump/")] = text
+		}
+		if _, err := snapshot.OpenStream("x.tgz", strings.NewReader(tarOf(t, files)), time.Time{}, home); err != nil {
+			t.Errorf("in %q: %v", folder, err)
+		}
+	}
+}
+
 // An archive that is cut between two files is refused, whatever it lacks. Here it is the manifest.
 func TestOpen_BundleWithoutItsEnd(t *testing.T) {
 	files := bundleOf(t, Observe(UsualPool, UsualPod(), NoNodes), snapshot.Encoder{})

@@ -123,6 +123,15 @@ func (s *Snapshot) forgetNotes() {
 	})
 }
 
+// folderOf is what stands before the name of a file in a folder or in an archive ("x.tgz: name").
+func folderOf(path string) string {
+	end := strings.LastIndexAny(path, "/"+string(filepath.Separator)) + 1
+	if at := strings.LastIndex(path, ": "); at >= end {
+		end = at + len(": ")
+	}
+	return path[:end]
+}
+
 // checkBundle checks that each file has as many objects as the manifest counts, and that no other file has any.
 func (s *Snapshot) checkBundle() error {
 	b, named, has := s.bundle, map[listKey]bool{}, map[string]bool{}
@@ -139,7 +148,7 @@ func (s *Snapshot) checkBundle() error {
 			b.path, kind)
 	}
 	for _, l := range b.Lists {
-		key := listKey{strings.TrimSuffix(b.path, filepath.Base(b.path)) + l.File, l.Kind}
+		key := listKey{folderOf(b.path) + l.File, l.Kind}
 		if has[l.Kind] {
 			return twice(l.Kind)
 		}

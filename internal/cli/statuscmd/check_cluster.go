@@ -54,6 +54,8 @@ func (p *Probe) agents(ctx context.Context) (line, error) {
 		return fail(fmt.Sprintf("kubectl get pods -A -l %s=%s,%s=agent -o wide", kube.NameLabel, kube.Product,
 			kube.ComponentLabel),
 			"No node agent reports. Addresses that only agents can prove stale are not released.")
+	case len(p.Nodes) == 0 && p.serves == nil: // nobody has looked for DaemonSets
+		return unknown("No node agent reports. Without them a phantom pod cannot be distinguished from a leak.")
 	case len(p.Nodes) == 0:
 		return unknown("No node agents are deployed. Without them a phantom pod cannot be distinguished from a leak.")
 	case len(a.NoFreshReport) > 0:

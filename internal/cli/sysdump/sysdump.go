@@ -4,6 +4,7 @@ package sysdump
 
 import (
 	"archive/tar"
+	"bytes"
 	"compress/gzip"
 	"context"
 	"crypto/hmac"
@@ -108,23 +109,29 @@ func (d *Dump) Pods(ctx context.Context, core kubernetes.Interface, namespaces .
 
 // pod adds the metrics and logs of a pod. A container that was restarted has two logs. Metrics may need a token.
 func (d *Dump) pod(ctx context.Context, pods typedcorev1.PodInterface, p *corev1.Pod) {
-	get := func(name string, request rest.ResponseWrapper) {
+	get := func(name string, request rest.ResponseWrapper, read func(io.Reader) ([]byte, error)) {
 		ctx, cancel := context.WithTimeout(ctx, askFor)
 		defer cancel()
-		text, err := request.DoRaw(ctx)
-		d.Add(name, text[:min(len(text), fileBytes)], err)
+		var text []byte
+		body, err := request.Stream(ctx)
+		if err == nil {
+			text, err = read(body)
+			err = errors.Join(err, body.Close())
+		}
+		d.Add(name, text, err)
 	}
 	logs := func(container, suffix string) {
 		get("logs/"+p.Name+"-"+container+suffix+".log", pods.GetLogs(p.Name, &corev1.PodLogOptions{Container: container,
 			Previous: suffix != "", Timestamps: true, SinceSeconds: ptr.To(int64(logAge.Seconds())),
-			TailLines: ptr.To[int64](logLines), LimitBytes: ptr.To[int64](fileBytes)}))
+			TailLines: ptr.To[int64](logLines)}), newest)
 	}
 	for _, c := range p.Spec.Containers {
 		logs(c.Name, "")
 		scheme := map[bool]string{false: "http", true: "https"}[slices.Contains(c.Args, "--metrics-secure")]
 		for _, port := range c.Ports {
 			if port.Name == "metrics" {
-				get("metrics/"+p.Name+".txt", pods.ProxyGet(scheme, p.Name, fmt.Sprint(port.ContainerPort), "metrics", nil))
+				get("metrics/"+p.Name+".txt", pods.ProxyGet(scheme, p.Name, fmt.Sprint(port.ContainerPort), "metrics", nil),
+					bounded)
 			}
 		}
 	}
@@ -133,6 +140,35 @@ func (d *Dump) pod(ctx context.Context, pods typedcorev1.PodInterface, p *corev1
 			logs(s.Name, "-previous")
 		}
 	}
+}
+
+// newest reads a log, of which it keeps the last lines: kubelet's own limit would cut these.
+func newest(r io.Reader) (kept []byte, err error) {
+	part := make([]byte, 64<<10)
+	for err == nil {
+		var n int
+		n, err = r.Read(part)
+		if kept = append(kept, part[:n]...); len(kept) > 2*fileBytes {
+			kept = append(kept[:0], kept[len(kept)-fileBytes:]...)
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	if len(kept) > fileBytes {
+		kept = kept[len(kept)-fileBytes:]
+		kept = kept[bytes.IndexByte(kept, '\n')+1:] // the first line is not whole
+	}
+	return kept, err
+}
+
+// bounded reads the beginning, and says if that is not all.
+func bounded(r io.Reader) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(r, fileBytes+1))
+	if len(text) > fileBytes {
+		return text[:fileBytes], fmt.Errorf("cut after %d MiB", fileBytes>>20)
+	}
+	return text, err
 }
 
 // Names returns a function that gives pods, namespaces, nodes and workloads other names, except the given namespaces.

@@ -167,3 +167,29 @@ func check(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// A long log keeps its newest lines, and long metrics say that they are cut.
+func TestPods_LongTexts(t *testing.T) {
+	var long strings.Builder
+	for i := range 60_000 {
+		fmt.Fprintf(&long, "%06d %s\n", i, strings.Repeat("x", 150))
+	}
+	pod := ours("reconciler-0", "reconciler", 0)
+	core := fake.NewClientset(pod)
+	core.AddProxyReactor("pods", func(clienttesting.Action) (bool, rest.ResponseWrapper, error) {
+		return true, answer{text: long.String()}, nil
+	})
+	files, _ := written(t, func(d *sysdump.Dump) { d.Pods(t.Context(), core, "system") })
+	metrics, manifest := files["sysdump/metrics/reconciler-0.txt"], files["sysdump/manifest.json"]
+	if len(metrics) != 4<<20 || !strings.Contains(manifest, "metrics/reconciler-0.txt: cut after 4 MiB") {
+		t.Errorf("%d bytes of metrics: %s", len(metrics), manifest)
+	}
+	for _, text := range []string{long.String(), "a\nb", ""} {
+		kept, err := sysdump.Newest(strings.NewReader(text))
+		check(t, err)
+		if !strings.HasSuffix(text, string(kept)) || len(kept) > 4<<20 || len(kept) < min(len(text), 4<<20-200) ||
+			len(kept) < len(text) && kept[0] != '0' {
+			t.Errorf("of %d bytes it keeps %d: %.20q", len(text), len(kept), kept)
+		}
+	}
+}
