@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -287,7 +286,7 @@ func (s *Simulation) heldForGood(l leaked) bool {
 	}
 	if it.Verdict == judge.Held {
 		return s.plan.Agents == 0 || it.Reason == judge.InterfaceUnplugged || it.Reason == judge.NetworkStatusMissing ||
-			it.Evidence().RivalUnread && s.mayBeUnread(l.address())
+			it.Evidence().RivalUnread && s.mayBeUnread(l)
 	}
 	if it.Reason == judge.SandboxReady {
 		return it.IfName() == detached && s.mayLackAddresses(it.Owner().Name)
@@ -299,13 +298,18 @@ func (s *Simulation) heldForGood(l leaked) bool {
 	return false
 }
 
-// mayBeUnread reports whether a sandbox that stays unread may carry an address: one of its network, or one whose
-// network neither the CNI cache nor a pod names.
-func (s *Simulation) mayBeUnread(ip netip.Addr) bool {
+// mayBeUnread reports whether a sandbox that stays unread may carry an entry's address: one of its network, one whose
+// network neither the CNI cache nor a pod names, or one of which only the pod names a network that was edited, so that
+// its range may be another one.
+func (s *Simulation) mayBeUnread(l leaked) bool {
+	if !s.plan.Unread {
+		return false
+	}
 	for a := range s.attachments() {
 		pod := s.podObject(a.pod)
-		if s.plan.Unread && a.open && (a.of.cidr.Contains(ip) || !a.namesRange() &&
-			(pod == nil || pod.Metadata.UID != a.uid)) {
+		isUnnamed := pod == nil || pod.Metadata.UID != a.uid
+		isEdited := a.of.wasEdited() && l.net.wasEdited() && a.of.name == l.net.name
+		if a.open && (a.of.cidr.Contains(l.address()) || !a.namesRange() && (isUnnamed || isEdited)) {
 			return true
 		}
 	}
