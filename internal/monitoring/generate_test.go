@@ -165,6 +165,9 @@ Each alert has numbers and what follows from it, and names its section here: in 
 pages (` + "`prometheusRule.docsURL`" + `). The expressions are in
 ` + "`deploy/components/prometheus/prometheusrule.yaml`" + `.
 
+An alert goes on for five minutes after its cause, so that a change of the leader ends none
+(` + "`keep_firing_for`" + `, Prometheus 2.42 or newer; the operator leaves it out for an older one).
+
 POOL (NAMESPACE/NAME), NODE and ADDRESS are those of the alert. "The log" is that of the reconciler's pods.
 `)
 	label := regexp.MustCompile(`{{ \$(?:labels\.)?(\w+)[^}]*}}`)
