@@ -9,7 +9,9 @@ import (
 
 // Source reads a cluster: the live API, a folder of files, a simulator.
 type Source interface {
-	// List reads everything: reservations and pools first, pods last. What a pass can do without is in the Warnings.
+	// List reads everything: reservations and pools first, pods last. What a pass can do without is in the Warnings. An
+	// error of each method comes with what was read until then, or nil. That may show a restore of etcd, and proves
+	// nothing else.
 	List(ctx context.Context) (*facts.Observation, error)
 	// Relist reads again, by quorum, all except pods and reservations.
 	Relist(ctx context.Context, o *facts.Observation) (*facts.Observation, error)

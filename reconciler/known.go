@@ -26,6 +26,19 @@ func (k Known) with(s restore.State) Known {
 	return k
 }
 
+// afterFailure is Known after a read that failed. What it has read, nil for nothing, may show a restore that no later
+// read shows again. now is for one that has not read the API server's time.
+func (k Known) afterFailure(o *facts.Observation, now time.Time) Known {
+	if o == nil {
+		return k
+	}
+	if o.Now.IsZero() {
+		o.Now = now
+	}
+	detected, _ := k.Detect(o)
+	return k.with(detected)
+}
+
 // ofSnapshot is Known with what a snapshot has stored of restores, which is of the same time as all that it has.
 func (k Known) ofSnapshot(o *facts.Observation) (Known, error) {
 	if o.RestoreState == "" {

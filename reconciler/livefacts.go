@@ -49,6 +49,7 @@ func (b *liveFacts) Refresh(ctx context.Context) error {
 		b.known = b.known.with(b.r.loadRestore(ctx, b.known.State, o))
 	}
 	if err = cmp.Or(err, ctx.Err()); err != nil {
+		b.learn(b.known.afterFailure(o, b.r.Clock.Now()))
 		return fmt.Errorf("read reports, nodes and pools again: %w", err)
 	}
 	observed, restored := b.known.Observe(o)
@@ -64,24 +65,30 @@ func (b *liveFacts) Refresh(ctx context.Context) error {
 // Read makes a live read and lays the result over the facts.
 func (b *liveFacts) Read(ctx context.Context, need facts.LiveKeys) error {
 	live, err := b.r.Source.GetLive(ctx, b.observation(), need)
+	if live != nil {
+		s, older := b.known.ReadLive(live)
+		if live.Restored = cmp.Or(live.Restored, older); live.Restored != "" {
+			s = s.Detected(live.Restored, b.observation().Now)
+		}
+		b.learn(b.known.with(s))
+	}
 	if err != nil {
 		return fmt.Errorf("live read: %w", err)
 	}
 	b.facts = b.facts.With(live)
-	s := b.known.WithVersions(live.Pools)
-	if live.Restored != "" {
-		s = s.Detected(live.Restored, b.observation().Now)
-	}
-	next := b.known.with(s)
-	if s.IsNewerThan(b.known.State) { // what the restore may have brought back proves nothing now
+	return nil
+}
+
+// learn is what a read has shown. What a restore may have brought back proves nothing any more.
+func (b *liveFacts) learn(next Known) {
+	if b.facts != nil && next.IsNewerThan(b.known.State) {
 		b.facts = b.facts.WithDoubts(next)
 	}
 	b.known = next
-	return nil
 }
 
 // Wrote lays what was written over the facts.
 func (b *liveFacts) Wrote(written *facts.Live) {
-	b.known.State = b.known.WithVersions(written.Pools)
+	b.known.State = b.known.Wrote(written.Pools)
 	b.facts = b.facts.With(written)
 }

@@ -35,14 +35,14 @@ func (s *WithLocalNode) Relist(ctx context.Context, before *facts.Observation) (
 // The Node must have the boot ID of this machine: otherwise the sandboxes of another machine would seem to be gone.
 func (s *WithLocalNode) inspect(ctx context.Context, o *facts.Observation, err error) (*facts.Observation, error) {
 	if err != nil {
-		return nil, err
+		return o, err
 	}
 	node := o.Nodes.Or(nil)[s.Node]
 	switch {
 	case node == nil:
-		return nil, fmt.Errorf("--node %s: this Node does not exist, or listing nodes is forbidden", s.Node)
+		return o, fmt.Errorf("--node %s: this Node does not exist, or listing nodes is forbidden", s.Node)
 	case node.BootID != s.BootID:
-		return nil, fmt.Errorf("--node %s: this is another machine, or its kubelet has not reported its boot ID yet "+
+		return o, fmt.Errorf("--node %s: this is another machine, or its kubelet has not reported its boot ID yet "+
 			"(Node %q, this machine %q)", s.Node, node.BootID, s.BootID)
 	}
 	report := &podstate.Report{ConfirmedAt: o.Now, LeaseRenewedAt: o.Now, WrittenAt: o.Now, IsLocal: true}
@@ -59,7 +59,7 @@ func (s *WithLocalNode) inspect(ctx context.Context, o *facts.Observation, err e
 		reports = slices.Delete(reports, at, at+1)
 	}
 	if report.SandboxReport, err = s.Inspect(ctx, before); err != nil {
-		return nil, fmt.Errorf("inspect node %s: %w", s.Node, err)
+		return o, fmt.Errorf("inspect node %s: %w", s.Node, err)
 	}
 	report.Name, report.BootID, report.Machine = s.Node, s.BootID, node.Machine
 	if before != nil && !node.Machine.IsKnown() {

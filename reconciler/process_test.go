@@ -131,6 +131,7 @@ func (p *process) passOnce(after time.Duration, parts ...Part) *plan.Plan {
 			p.versions[r.Name] = r.LeaseVersion
 		}
 	}
+	ReadByQuorum(p.next.Observation)
 	p.Clock.(*clocktesting.FakeClock).SetTime(p.next.Now.Add(p.skew))
 	j, err := p.Check(p.t.Context())
 	if err != nil {

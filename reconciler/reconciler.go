@@ -68,13 +68,12 @@ func (r *Reconciler) Check(ctx context.Context) (*Result, error) {
 	}
 	known.State = known.BeginRead()
 	o, err := r.Source.List(ctx)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		o.PodsComplete = r.PodsComplete
+		err = o.PodsMissing()
 	}
-	o.PodsComplete = r.PodsComplete
-	if err := o.PodsMissing(); err != nil {
-		detected, _ := known.Detect(o) // the next pass does not show it again
-		r.Process.Known = known.with(detected)
+	if err != nil {
+		r.Process.Known = r.Process.Known.afterFailure(o, r.Clock.Now())
 		return nil, err
 	}
 	if r.fencedSince().Equal(fenced) { // all was read behind the fence

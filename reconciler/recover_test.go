@@ -9,6 +9,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judgetest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/restore"
 )
 
@@ -77,6 +78,7 @@ func withVersions(o *facts.Observation, err error) (*facts.Observation, error) {
 		for _, r := range o.Reports.Or(nil) {
 			r.LeaseVersion = fmt.Sprint(time.Now().Unix())
 		}
+		ReadByQuorum(o)
 	}
 	return o, err
 }

@@ -1,6 +1,7 @@
 package reconciler_test
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -304,6 +305,56 @@ func TestRestore_LostWriteOfAnother(t *testing.T) {
 			t.Errorf("refused are %+v", out.Refused)
 		}
 	})
+}
+
+// The only read of an older pool is part of one that fails: then an ADD has written the pool again. What was confirmed
+// before the restore is not.
+func TestRestore_ReadThatFails(t *testing.T) {
+	for _, c := range []struct{ says, call string }{
+		{"a pass", "observe"}, {"the second check", "refresh"}, {"the read under the Lease", "fresh"},
+	} {
+		inBubble(t, c.says, func(t *testing.T, s *simulator) {
+			s.leaks(bluePool, 2)
+			backup := s.api.Get(keyOf("IPPool", bluePool))
+			s.fill(bluePool, "8", map[string]any{"id": "box-8", "podref": "default/web-8"})
+			r := s.confirming(t)
+			pass(t, r)
+			time.Sleep(r.Options.ConfirmAfter)
+			hasFailed, isOver := false, false
+			writesAgain := func() {
+				isOver, s.fault = true, nil
+				s.fill(bluePool, "9", map[string]any{"id": "box-9", "podref": "default/web-9"})
+			}
+			s.fault = func(call, _ string) (err error, after bool) {
+				if call == c.call {
+					hasFailed, err = true, errors.New("forbidden")
+				}
+				return err, true
+			}
+			s.step = func(call, _ string) {
+				switch {
+				case strings.HasSuffix(call, "ing"): // the read has yet to end
+				case hasFailed && !isOver:
+					writesAgain()
+				case call == c.call && !isOver:
+					s.mu.Lock()
+					defer s.mu.Unlock()
+					s.api.Objects[keyOf("IPPool", bluePool)] = backup
+					s.api.Revision += 100
+				}
+			}
+			if out, _, err := r.Pass(t.Context(), nil); err == nil {
+				same(t, "released by the pass that reads it", len(out.Released), 0)
+			}
+			same(t, "it has failed", hasFailed, true)
+			if !isOver {
+				writesAgain()
+			}
+			out := pass(t, r)
+			same(t, "released from the backup", len(out.Released), 0)
+			same(t, "refused", refusalCounts(out), refusals{plan.AwaitingConfirmation: 3})
+		})
+	}
 }
 
 // An ADD may have written after the pool was read.

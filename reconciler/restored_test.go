@@ -368,7 +368,8 @@ func TestRestore_State(t *testing.T) {
 	j, err := p.Check(t.Context())
 	check(t, err)
 	if r := j.Restore; r == nil || r.Date() != Now.Add(minute).Format(time.RFC3339) ||
-		r.Why != "resourceVersion 90 after 100" || !slices.Equal(r.Awaiting, []string{"worker-2", "worker-9"}) {
+		r.Why != "the list of IPPools is at resourceVersion 90 after 100" ||
+		!slices.Equal(r.Awaiting, []string{"worker-2", "worker-9"}) {
 		t.Errorf("the restore is %+v", r)
 	}
 	if !slices.Equal(j.Restore.LostNodes, []string{"worker-9"}) {

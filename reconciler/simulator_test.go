@@ -21,6 +21,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judgetest"
 )
 
 // simulator is a small cluster, a Source and Leases whose calls fail, hang or are late where a test says so. A fake
@@ -156,6 +157,7 @@ func (s *simulator) surroundings(o *facts.Observation) {
 	for _, u := range s.all(fakeapi.Pools) {
 		o.Pools = append(o.Pools, ippool.Read[ippool.Pool](u))
 	}
+	ReadByQuorum(o)
 }
 
 // knownNodes are the Nodes that a test sets, and one of its machine for each other report. If a test sets none, each
@@ -189,13 +191,10 @@ func (s *simulator) Relist(ctx context.Context, before *facts.Observation) (*fac
 	}
 	s.mu.Lock()
 	o := *before
-	o.Pools, o.NADs = nil, facts.Complete(maps.Clone(s.nads), "")
+	o.Watched, o.Pools, o.NADs = false, nil, facts.Complete(maps.Clone(s.nads), "")
 	s.surroundings(&o)
 	o.Now = o.Now.Add(-s.behind)
 	s.mu.Unlock()
-	if o.Revision < before.Revision {
-		o.Restored = "the revision ran backwards"
-	}
 	if _, err := s.call(ctx, "refreshing", ""); err != nil { // the last of the lists is late
 		return nil, err
 	}
@@ -220,7 +219,12 @@ func (s *simulator) GetLive(ctx context.Context, before *facts.Observation, need
 		at := slices.IndexFunc(before.Pools, func(p *ippool.Pool) bool {
 			return p.Namespace == n.Namespace && p.Name == n.Name
 		})
-		switch u := s.pool(n.Name); {
+		u := s.pool(n.Name)
+		if u != nil {
+			live.Versions = append(live.Versions, facts.Version{Object: facts.PoolObject + n.String(),
+				ResourceVersion: u.GetResourceVersion()})
+		}
+		switch {
 		case u == nil:
 			live.Pools[n] = nil
 		case at >= 0 && before.Pools[at].ResourceVersion == u.GetResourceVersion():
@@ -234,9 +238,8 @@ func (s *simulator) GetLive(ctx context.Context, before *facts.Observation, need
 			live.Reservations[n] = ippool.Read[ippool.Reservation](u)
 		}
 	}
-	if s.api.Revision < before.Revision {
-		live.Restored = "the revision ran backwards"
-	}
+	live.Versions = append(live.Versions, facts.Version{Object: facts.PoolList,
+		ResourceVersion: fmt.Sprint(s.api.Revision)})
 	s.mu.Unlock()
 	if s.step != nil {
 		s.step("freshening", "") // between pools and pods

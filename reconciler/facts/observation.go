@@ -53,6 +53,9 @@ type Observation struct {
 	RestoreState string
 	// Revision is etcd's revision at which the pools were listed; 0 if unknown.
 	Revision uint64
+	// Versions are those of pools, reports and the agents' Leases, in the order in which answers to quorum reads had them.
+	// Where a read failed, they are those of all answers until then.
+	Versions []Version `json:"-"`
 	// FencedSince is since when this process holds whereabouts' Leases, so that no ADD or DEL can finish. It is by the
 	// clock of Now; zero without a fence.
 	FencedSince time.Time
@@ -70,6 +73,20 @@ type Observation struct {
 	// Warnings has a sentence for each source that could not be read.
 	Warnings []string
 }
+
+// Version is the version of an object in an answer of the API server.
+type Version struct {
+	Object          string // PoolList, or what it is and its name
+	ResourceVersion string
+}
+
+// What begins Version.Object, before the name. A pool's has its namespace; a report and its Lease have their node's.
+const (
+	PoolObject   = "IPPool "
+	ReportObject = "SandboxReport "
+	LeaseObject  = "Lease "
+	PoolList     = "the list of IPPools" // its revision, which is etcd's
+)
 
 // PodsMissing is an error if the list of pods is empty although something is allocated: an empty answer proves nothing,
 // unless somebody says that there are none.

@@ -17,6 +17,7 @@ import (
 type Live struct {
 	Now          time.Time // the API server's time of the read; zero if unknown
 	Restored     string    // see Observation
+	Versions     []Version // of the pools: see Observation
 	Pools        map[types.NamespacedName]*ippool.Pool
 	Reservations map[types.NamespacedName]*ippool.Reservation
 	Pods         map[types.NamespacedName]*podstate.Pod

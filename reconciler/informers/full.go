@@ -25,6 +25,7 @@ func (s *Source) Full() FullSource { return FullSource{s} }
 
 // List reads everything by quorum and compares the caches with it. RestartFullPass makes it start again.
 func (f FullSource) List(ctx context.Context) (*facts.Observation, error) {
+	var before []facts.Version // of what was read before it started again
 	for {
 		pass, end := context.WithCancel(ctx)
 		f.mu.Lock()
@@ -33,9 +34,11 @@ func (f FullSource) List(ctx context.Context) (*facts.Observation, error) {
 		o, err := f.listAndVerify(pass)
 		isRestarted := pass.Err() != nil && ctx.Err() == nil
 		end()
+		o.Versions = slices.Concat(before, o.Versions)
 		if err == nil || !isRestarted {
 			return o, err
 		}
+		before = o.Versions
 	}
 }
 
@@ -51,19 +54,19 @@ func (f FullSource) listAndVerify(ctx context.Context) (*facts.Observation, erro
 	}()
 	o, err := f.Cluster.List(ctx)
 	if err != nil {
-		return nil, err
+		return o, err
 	}
 	// What the caches have had shows a restore also while they are not synced, and while a kind is refused: an API server
 	// that has just started, as after a restore, forbids what it grants a moment later.
 	difference, older, err := f.settle(ctx, o, isSynced)
 	if err != nil {
-		return nil, err
+		return o, err
 	}
 	o.Restored = cmp.Or(f.takeRestore(), older)
 	if o.Restored == "" {
 		read, others := f.readKinds(o)
 		if o.Restored, err = f.compareRevisions(ctx, read); err != nil {
-			return nil, fmt.Errorf("compare what was read with the watches: %w", err)
+			return o, fmt.Errorf("compare what was read with the watches: %w", err)
 		}
 		if o.Restored == "" {
 			o.Restored, err = f.compareRevisions(ctx, others)

@@ -257,8 +257,12 @@ func TestFull_RevisionIsUnknown(t *testing.T) {
 		}
 		return instead(q)
 	}
-	if _, err := b.full.List(t.Context()); err == nil || !strings.Contains(err.Error(), "compare what was read") {
+	o, err := b.full.List(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "compare what was read") {
 		t.Errorf("the full pass says %v", err)
+	}
+	if len(o.Versions) == 0 {
+		t.Error("it does not say what it has read")
 	}
 	b.api.Instead = instead
 	b.fullPass(t)

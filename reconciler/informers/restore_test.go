@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
@@ -94,6 +95,31 @@ func TestRestartFullPass(t *testing.T) {
 	equal(t, "lists of pools", b.api.lists["ippools"], 2)
 	b.source.RestartFullPass() // without one
 	b.fullPass(t)
+}
+
+// What was read before it started again may show a restore that nothing shows later.
+func TestFull_RestartKeepsVersions(t *testing.T) {
+	b := parallelBench(t)
+	hung := make(chan struct{})
+	b.api.onList = func(ctx context.Context, resource string, n int) {
+		if resource == "pods" && n == 1 { // the pools are read before
+			close(hung)
+			<-ctx.Done()
+		}
+	}
+	b.api.isAt(150)
+	go func() {
+		<-hung
+		b.api.isAt(160)
+		b.source.RestartFullPass()
+	}()
+	var revisions []string
+	for _, v := range b.fullPass(t).Versions {
+		if v.Object == facts.PoolList {
+			revisions = append(revisions, v.ResourceVersion)
+		}
+	}
+	equal(t, "revisions of the lists of pools", revisions, []string{"150", "160"})
 }
 
 // A replica that does not lead detects a restore, and makes its first full pass days later.

@@ -8,6 +8,7 @@ package judgetest
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -84,7 +85,28 @@ func Observe(parts ...Part) *Observed {
 			}
 		}
 	}
+	ReadByQuorum(o.Observation)
 	return o
+}
+
+// ReadByQuorum sets the versions that the answers to a quorum read of an observation had. Watch caches have none.
+func ReadByQuorum(o *facts.Observation) {
+	o.Versions = nil
+	note := func(object, version string) {
+		if version != "" && !o.Watched {
+			o.Versions = append(o.Versions, facts.Version{Object: object, ResourceVersion: version})
+		}
+	}
+	for _, p := range o.Pools {
+		note(facts.PoolObject+p.Ref(), p.ResourceVersion)
+	}
+	for _, r := range o.Reports.Or(nil) {
+		note(facts.ReportObject+r.Name, r.ResourceVersion)
+		note(facts.LeaseObject+r.Name, r.LeaseVersion)
+	}
+	if o.Revision != 0 {
+		note(facts.PoolList, strconv.FormatUint(o.Revision, 10))
+	}
 }
 
 // NoNodes leaves the list of nodes empty.

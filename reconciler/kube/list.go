@@ -48,6 +48,7 @@ type listing struct {
 	only      metav1.ListOptions // selects objects; empty for all
 	form      string             // asJSON if empty
 	first     int64              // size of the first page; largestPage if zero
+	versions  *versions          // receives those of pools, reports and Leases; nil for other kinds
 }
 
 // decoder decodes a page of a LIST, and calls each with every object. An object must not refer to the body.
@@ -114,6 +115,7 @@ func list[T any](ctx context.Context, c *Cluster, l listing, decode decoder[T]) 
 		if opts.Continue = lean.NextPage(p.body); opts.Continue != "" && len(p.body) <= aheadBytes {
 			next, spare = c.request(ctx, l, opts, spare), nil
 		}
+		before := len(all)
 		meta, err := decode(p.body, func(o T) { all = append(all, c.Intern(o).(T)) })
 		if err != nil {
 			return nil, "", fmt.Errorf("%s: %w", l.resource.Resource, err)
@@ -126,6 +128,7 @@ func list[T any](ctx context.Context, c *Cluster, l listing, decode decoder[T]) 
 			return nil, "", fmt.Errorf("list %s: %w", l.resource.Resource, err)
 		}
 		revision = meta.ResourceVersion
+		notePage(l, all[before:], revision)
 		c.OnPage()
 		if opts.Continue = meta.Continue; opts.Continue == "" {
 			c.Copies.end(l, revision, copies)
@@ -243,7 +246,8 @@ func listChanged[T any](
 	if len(known) == 0 {
 		return list(ctx, c, l, decode)
 	}
-	heads, revision, err := list(ctx, c, listing{resource: l.resource, form: asMetadata}, podstate.DecodeHeads)
+	what := listing{resource: l.resource, form: asMetadata, versions: l.versions}
+	heads, revision, err := list(ctx, c, what, podstate.DecodeHeads)
 	if err != nil {
 		return nil, "", err
 	}

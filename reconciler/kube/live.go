@@ -28,17 +28,27 @@ func (c *Cluster) GetLive(
 	began := time.Now()
 	live := &facts.Live{Pools: map[types.NamespacedName]*ippool.Pool{}}
 	known := indexed(before.Pools, func(p *ippool.Pool) types.NamespacedName { return p.NamespacedName })
+	var seen versions
 	var mu sync.Mutex
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
 	for _, name := range keys.Pools {
 		g.Go(func() error {
-			return c.call(gctx, func(ctx context.Context) error { return c.livePool(ctx, name, known[name], live, &mu) })
+			return c.call(gctx, func(ctx context.Context) error {
+				pool, err := c.livePool(ctx, name, known[name], &seen)
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil && (pool == nil || pool != known[name]) {
+					live.Pools[name] = pool
+				}
+				return err
+			})
 		})
 	}
 	live.Reservations = readEach(gctx, g, c, keys.Reservations, c.liveReservation)
-	if err := g.Wait(); err != nil {
-		return nil, err
+	err := g.Wait()
+	if live.Versions = seen.noted(); err != nil {
+		return live, err
 	}
 	if len(keys.Pools) > 0 {
 		live.Now, _ = c.date(began) // zero where no answer is a success, as of a deleted pool
@@ -88,37 +98,29 @@ func (c *Cluster) liveReservation(ctx context.Context, name types.NamespacedName
 	return nil, fmt.Errorf("get OverlappingRangeIPReservation %s: %w", name, err)
 }
 
-// livePool reads one pool in full if its version is not known.
+// livePool reads one pool, in full if its version is not known; nil for none.
 func (c *Cluster) livePool(
-	ctx context.Context, name types.NamespacedName, known *ippool.Pool, live *facts.Live, mu *sync.Mutex,
-) error {
+	ctx context.Context, name types.NamespacedName, known *ippool.Pool, seen *versions,
+) (*ippool.Pool, error) {
 	if !ippool.IsObjectName(name.Name) {
-		mu.Lock()
-		defer mu.Unlock()
-		live.Pools[name] = nil
-		return nil
+		return nil, nil
 	}
 	m, err := c.metadata.Resource(ippool.PoolResource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
-	changed := err == nil && (known == nil || m.ResourceVersion != known.ResourceVersion || string(m.UID) != known.UID)
-	var whole *unstructured.Unstructured
-	if changed {
-		whole, err = c.get(ctx, ippool.PoolResource, name)
+	if err == nil {
+		seen.note(facts.PoolObject+name.String(), m.ResourceVersion)
+		if known != nil && m.ResourceVersion == known.ResourceVersion && string(m.UID) == known.UID {
+			return known, nil
+		}
+		var whole *unstructured.Unstructured
+		if whole, err = c.get(ctx, ippool.PoolResource, name); err == nil {
+			seen.note(facts.PoolObject+name.String(), whole.GetResourceVersion())
+			return ippool.Read[ippool.Pool](whole), nil
+		}
 	}
-	mu.Lock()
-	defer mu.Unlock()
-	switch {
-	case isAbsent(err):
-		live.Pools[name] = nil
-	case err != nil:
-		return fmt.Errorf("get IPPool %s: %w", name, err)
-	case changed:
-		live.Pools[name] = ippool.Read[ippool.Pool](whole)
+	if isAbsent(err) {
+		return nil, nil
 	}
-	if changed && known != nil && Older(m.ResourceVersion, known.ResourceVersion) {
-		live.Restored = fmt.Sprintf("IPPool %s is at resourceVersion %s after %s",
-			name, m.ResourceVersion, known.ResourceVersion)
-	}
-	return nil
+	return nil, fmt.Errorf("get IPPool %s: %w", name, err)
 }
 
 // get reads a custom resource. An answer with another object is an error: it may be of something in between.

@@ -32,6 +32,7 @@ var (
 type reading struct {
 	*facts.Observation
 	began time.Time // by this machine's clock
+	seen  versions
 
 	mu sync.Mutex // protects Warnings and Now
 }
@@ -69,13 +70,19 @@ func (c *Cluster) List(ctx context.Context) (*facts.Observation, error) {
 		return c.readPools(gctx, o, nil)
 	})
 	if err := c.readOtherKinds(gctx, g, o, &facts.Observation{}); err != nil {
-		return nil, err
+		return o.ended(err)
 	}
 	var err error
 	if o.Pods, err = c.listPods(ctx, "", metav1.ListOptions{}); err != nil {
-		return nil, c.explainError("list pods", err, "grant list on pods")
+		return o.ended(c.explainError("list pods", err, "grant list on pods"))
 	}
-	return o.Observation, c.readMachines(ctx, o)
+	return o.ended(c.readMachines(ctx, o))
+}
+
+// ended is the observation, also if an error ended it.
+func (o *reading) ended(err error) (*facts.Observation, error) {
+	o.Versions = o.seen.noted()
+	return o.Observation, err
 }
 
 // Relist reads again all except pods and reservations. Of pools, nodes and reports it reads the metadata, and in full
@@ -85,20 +92,15 @@ func (c *Cluster) Relist(ctx context.Context, before *facts.Observation) (*facts
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.readPools(gctx, o, before.Pools) })
 	if err := c.readOtherKinds(gctx, g, o, before); err != nil {
-		return nil, err
+		return o.ended(err)
 	}
-	if err := c.readMachines(ctx, o); err != nil {
-		return nil, err
-	}
-	if o.Revision < before.Revision {
-		o.Restored = fmt.Sprintf("IPPools are at resourceVersion %d after %d", o.Revision, before.Revision)
-	}
-	return o.Observation, nil
+	return o.ended(c.readMachines(ctx, o))
 }
 
 // readPools reads the pools, in full only those whose version is not known.
 func (c *Cluster) readPools(ctx context.Context, o *reading, known []*ippool.Pool) error {
-	pools, revision, err := listChanged(ctx, c, listing{resource: ippool.PoolResource, first: firstPageOfPools}, known,
+	what := listing{resource: ippool.PoolResource, first: firstPageOfPools, versions: &o.seen}
+	pools, revision, err := listChanged(ctx, c, what, known,
 		func(p *ippool.Pool) (types.NamespacedName, Version) {
 			return p.NamespacedName, Version{types.UID(p.UID), p.ResourceVersion}
 		}, ippool.DecodeList[ippool.Pool])

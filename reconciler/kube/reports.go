@@ -37,7 +37,7 @@ func (c *Cluster) readReports(ctx context.Context, o *reading, before []*podstat
 	var reports []*podstate.Report
 	var revision string
 	if err == nil && served {
-		reports, revision, err = listChanged(ctx, c, listing{resource: v1alpha1.Resource()}, before,
+		reports, revision, err = listChanged(ctx, c, listing{resource: v1alpha1.Resource(), versions: &o.seen}, before,
 			func(r *podstate.Report) (types.NamespacedName, Version) {
 				return types.NamespacedName{Name: r.Name}, Version{r.UID, r.ResourceVersion}
 			}, bad.decode)
@@ -48,7 +48,7 @@ func (c *Cluster) readReports(ctx context.Context, o *reading, before []*podstat
 	}
 	slices.Sort(bad.reports)
 	o.Unreadable = slices.Compact(bad.reports)
-	leases, leaseRevision, err := c.listLeases(ctx, metav1.ListOptions{})
+	leases, leaseRevision, err := c.listLeases(ctx, metav1.ListOptions{}, &o.seen)
 	isAgents := func(l *coordinationv1.Lease) bool { return l.Annotations[v1alpha1.HashAnnotation] != "" }
 	if err != nil {
 		o.AgentLeases = facts.Unknown[bool](fmt.Errorf("cannot list the node agents' Leases in namespace %s: %w",
@@ -68,7 +68,7 @@ func (c *Cluster) readReports(ctx context.Context, o *reading, before []*podstat
 		hasLease = hasLease || leases[r.Name] != nil
 		reports[i] = r.WithLease(leases[r.Name])
 	}
-	c.rereadUnverified(ctx, reports)
+	c.rereadUnverified(ctx, reports, &o.seen)
 	o.Reports = facts.Complete(reports, revision)
 	if !hasLease && err == nil && len(reports) > 0 {
 		o.warn("namespace %s has no Leases for %d SandboxReports: set --lease-namespace to the agents' namespace, "+
@@ -112,27 +112,29 @@ func (u *badReports) decode(body []byte, each func(*podstate.Report)) (metav1.Li
 }
 
 func (c *Cluster) listLeases(
-	ctx context.Context, only metav1.ListOptions,
+	ctx context.Context, only metav1.ListOptions, seen *versions,
 ) (leases map[string]*coordinationv1.Lease, revision string, err error) {
 	resource := coordinationv1.SchemeGroupVersion.WithResource("leases")
-	what := listing{resource: resource, namespace: c.LeaseNamespace, only: only, form: asProtobuf}
+	what := listing{resource: resource, namespace: c.LeaseNamespace, only: only, form: asProtobuf,
+		versions: seen}
 	all, revision, err := list(ctx, c, what, podstate.DecodeLeases)
 	return indexed(all, func(l *coordinationv1.Lease) string { return l.Name }), revision, err
 }
 
 // rereadUnverified reads a report again whose hash is not in the fresh Lease of its agent: the agent writes the report
 // and then the Lease, and the lists may have been in between. After the timeout the report stays as it was.
-func (c *Cluster) rereadUnverified(ctx context.Context, reports []*podstate.Report) {
+func (c *Cluster) rereadUnverified(ctx context.Context, reports []*podstate.Report, seen *versions) {
 	ctx, cancel := context.WithTimeout(ctx, rereadTimeout)
 	defer cancel()
 	for i, r := range reports {
 		alive := podstate.Report{ConfirmedAt: r.LeaseRenewedAt}
 		for r.ConfirmedAt.IsZero() && alive.IsFresh(c.Now()) && ctx.Err() == nil {
-			again, _, err := list(ctx, c, listing{resource: v1alpha1.Resource(), only: byName(r.Name)}, new(badReports).decode)
+			what := listing{resource: v1alpha1.Resource(), only: byName(r.Name), versions: seen}
+			again, _, err := list(ctx, c, what, new(badReports).decode)
 			if err != nil || len(again) != 1 {
 				break
 			}
-			leases, _, err := c.listLeases(ctx, byName(r.Name))
+			leases, _, err := c.listLeases(ctx, byName(r.Name), seen)
 			if err != nil || leases[r.Name] == nil {
 				break
 			}

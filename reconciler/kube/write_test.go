@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -163,13 +164,12 @@ func TestGetLive_OlderPool(t *testing.T) {
 	f.has(pool("6"))
 	o, err := f.cluster(t).GetLive(t.Context(), observed(), need)
 	check(t, err)
-	if o.Restored == "" {
-		t.Error("resourceVersion 6 after 7 shows no restore")
-	}
-	before := observed()
-	before.Revision = 200 // the fake API server is at 100
-	if o, err := f.cluster(t).Relist(t.Context(), before); err != nil || o.Restored == "" {
-		t.Errorf("revision 100 after 200 shows no restore: %v", err)
+	equal(t, "its versions", fmt.Sprint(o.Versions), "[{IPPool kube-system/10.0.0.0-24 6} "+
+		"{IPPool kube-system/10.0.0.0-24 6}]")
+	again, err := f.cluster(t).Relist(t.Context(), observed())
+	check(t, err)
+	if !slices.Contains(again.Versions, facts.Version{Object: facts.PoolList, ResourceVersion: "100"}) {
+		t.Errorf("the revision of etcd is not among %v", again.Versions)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
@@ -26,12 +25,11 @@ func (s State) Detect(o *facts.Observation) (next State, restored string) {
 			s.last = s.last.withLost(slices.Collect(maps.Keys(o.MissingReports)))
 		}
 	}
-	versions, older := s.versionsWith(o)
-	if restored = cmp.Or(o.Restored, older); restored == "" && o.Revision != 0 && o.Revision < s.revision {
-		restored = fmt.Sprintf("resourceVersion %d after %d", o.Revision, s.revision)
+	s, older := s.withVersions(o.Versions)
+	if o.Revision != 0 && o.Reports.IsKnown() && o.AgentLeases.IsKnown() { // objects that are gone are forgotten
+		s.versions = newest(o.Versions)
 	}
-	s.versions, s.revision = versions, cmp.Or(o.Revision, s.revision)
-	if restored != "" {
+	if restored = cmp.Or(o.Restored, older); restored != "" {
 		s = s.Detected(restored, o.Now)
 	}
 	return s, restored
@@ -46,52 +44,51 @@ func (s State) Detected(why string, now time.Time) State {
 	return s.begin(why, now, false)
 }
 
-// WithVersions is the State with the versions of pools that this process has written, or read under the Leases. Nil is
-// a pool that is gone.
-func (s State) WithVersions(pools map[types.NamespacedName]*ippool.Pool) State {
-	if len(pools) == 0 {
-		return s
+// ReadLive is the State after a live read. older is what shows a restore of etcd, "" for nothing.
+func (s State) ReadLive(live *facts.Live) (next State, older string) {
+	return s.withVersions(live.Versions)
+}
+
+// Wrote is the State after a write to pools. Nil is a pool that is gone.
+func (s State) Wrote(pools map[types.NamespacedName]*ippool.Pool) State {
+	versions := maps.Clone(s.versions)
+	if versions == nil {
+		versions = make(map[string]string, len(pools))
 	}
-	versions := make(map[string]string, len(s.versions)+len(pools))
-	maps.Copy(versions, s.versions)
 	for _, p := range pools {
 		if p != nil {
-			versions["IPPool "+p.Ref()] = p.ResourceVersion
+			versions[facts.PoolObject+p.Ref()] = p.ResourceVersion
 		}
 	}
 	s.versions = versions
 	return s
 }
 
-// versionsWith returns the versions that are known after an observation. older says which object has an older version
-// than this process has read by quorum or written before; "" for none. That shows restores that etcd's revision does
-// not show: the backup may be younger than the last pass, or new writes may have raised the revision again. Watches lag
-// behind and prove nothing.
-func (s State) versionsWith(o *facts.Observation) (versions map[string]string, older string) {
-	if o.Watched {
-		return s.versions, ""
+// withVersions is the State with the versions that answers to quorum reads had. older says which object has an older
+// version than this process has read by quorum or written before; "" for none. Objects show restores that the revision
+// of the list does not show: the backup may be younger than the last pass, or new writes may have raised it again.
+// Watches lag behind and prove nothing.
+func (s State) withVersions(read []facts.Version) (next State, older string) {
+	if len(read) == 0 {
+		return s, ""
 	}
-	versions = make(map[string]string, len(o.Pools)+2*len(o.Reports.Or(nil)))
-	if !o.Reports.IsKnown() {
-		maps.Copy(versions, s.versions)
-	}
-	note := func(object, version string) {
-		before, known := s.versions[object]
-		if version == "" { // was not read
-			version = before
+	versions := make(map[string]string, max(len(s.versions), len(read)))
+	maps.Copy(versions, s.versions)
+	for _, v := range read {
+		if before := versions[v.Object]; older == "" && isOlder(v.ResourceVersion, before) {
+			older = fmt.Sprintf("%s is at resourceVersion %s after %s", v.Object, v.ResourceVersion, before)
 		}
-		order, err := resourceversion.CompareResourceVersion(version, before)
-		if known && err == nil && order < 0 && older == "" {
-			older = fmt.Sprintf("%s is at resourceVersion %s after %s", object, version, before)
-		}
-		versions[object] = version
+		versions[v.Object] = v.ResourceVersion
 	}
-	for _, p := range o.Pools {
-		note("IPPool "+p.Ref(), p.ResourceVersion)
+	s.versions = versions
+	return s, older
+}
+
+// newest are the last of each object's versions.
+func newest(read []facts.Version) map[string]string {
+	versions := make(map[string]string, len(read))
+	for _, v := range read {
+		versions[v.Object] = v.ResourceVersion
 	}
-	for _, r := range o.Reports.Or(nil) {
-		note("SandboxReport "+r.Name, r.ResourceVersion)
-		note("Lease "+r.Name, r.LeaseVersion)
-	}
-	return versions, older
+	return versions
 }

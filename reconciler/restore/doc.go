@@ -7,8 +7,10 @@
 // # Detection
 //
 // Each of these shows a restore:
-//   - An observation is at an older revision of etcd than one before it, or has a pool, a report or a Lease of an older
-//     resourceVersion than this process has read by quorum or written.
+//   - An answer to a quorum read is at an older revision of etcd than one before it, or has a pool, a report or a Lease
+//     of an older resourceVersion than this process has read by quorum or written. Each answer counts, also where the
+//     read as a whole fails: an API server that has just started refuses some requests, and soon all versions may be as
+//     large as before.
 //   - A source says so: its watches have delivered a later revision, or a live read shows an older version.
 //   - The agent of a node notes it. Agents write their reports all the time, and so notice it first. An agent draws a
 //     nonce each time, and each nonce that no restore has answered shows one.

@@ -127,7 +127,7 @@ func (s State) answers(o *facts.Observation) map[string]answer {
 // nonceOf is the nonce of a node's agent. Caches that lag behind have an earlier one than a quorum read has had, which
 // shows nothing.
 func (s State) nonceOf(o *facts.Observation, report *podstate.Report) string {
-	if o.Watched && isNewer(s.versions["Lease "+report.Name], report.LeaseVersion) {
+	if o.Watched && isNewer(s.versions[facts.LeaseObject+report.Name], report.LeaseVersion) {
 		return s.last.Nonces[report.Name].Nonce
 	}
 	return report.RestoreNonce

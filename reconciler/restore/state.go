@@ -26,8 +26,7 @@ type State struct {
 	hasPassed      bool                   // a pass has ended that did not detect a restore
 	sawReports     bool                   // see SawReports
 	knownNodes     map[string]time.Time   // since when a known node is missing; zero for a node of the last pass
-	revision       uint64                 // etcd's revision in the last observation
-	versions       map[string]string      // resourceVersions last read by quorum, or written, by kind and name
+	versions       map[string]string      // resourceVersions last read by quorum, or written, by facts.Version.Object
 	begun          map[string][]time.Time // by node, when its agent's nonces have begun an ID
 	unanswered     []string               // nodes whose nonces have begun too many IDs lately, and must wait
 }

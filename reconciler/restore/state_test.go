@@ -47,6 +47,7 @@ func disturb(c Random, s State, o *Observed, pass int) {
 	for _, p := range o.Pools {
 		p.ResourceVersion = fmt.Sprint(100*pass + c.IntN(103))
 	}
+	ReadByQuorum(o.Observation)
 }
 
 // Eight passes over each of many clusters that are restored. What is made of a State does not change it, and is the
@@ -74,7 +75,7 @@ func TestState_IsAValue(t *testing.T) {
 			}
 			written, _, _ := settled.Write(stored, o.Now)
 			for _, made := range []State{settled, read, written, settled.Detected("a live read", o.Now.Add(time.Second)),
-				settled.WithVersions(nil)} {
+				settled.Wrote(nil)} {
 				made, _ = made.Observe(o.Observation)
 				made.Settle(j)
 			}

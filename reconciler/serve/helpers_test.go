@@ -24,6 +24,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/apply"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judgetest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/plan"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
@@ -77,7 +78,7 @@ func (c view) List(context.Context) (*facts.Observation, error) {
 		return nil, c.unverified
 	}
 	o := c.observation()
-	o.Revision = 0
+	o.Revision, o.Versions = 0, nil
 	c.mu.Unlock()
 	time.Sleep(c.large)
 	c.mu.Lock()
@@ -98,6 +99,7 @@ func (c *cluster) observation() *facts.Observation {
 	for _, p := range c.pools {
 		o.Pools = append(o.Pools, p)
 	}
+	judgetest.ReadByQuorum(o)
 	return o
 }
 
