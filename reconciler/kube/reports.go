@@ -247,7 +247,13 @@ func (c *Cluster) DeleteReport(ctx context.Context, r *podstate.Report) error {
 	}
 	leases := c.core.CoordinationV1().Leases(c.LeaseNamespace)
 	lease, err := leases.Get(ctx, r.Name, metav1.GetOptions{})
-	if err == nil && lease.Annotations[v1alpha1.HashAnnotation] != "" {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("get Lease %s in namespace %s: %w", r.Name, c.LeaseNamespace, err)
+	}
+	if lease.Annotations[v1alpha1.HashAnnotation] != "" {
 		err = leases.Delete(ctx, r.Name, metav1.DeleteOptions{
 			Preconditions: &metav1.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion},
 		})

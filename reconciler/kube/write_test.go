@@ -237,3 +237,20 @@ func TestWrite_Answers(t *testing.T) {
 		t.Errorf("the delete's body is %s", body)
 	}
 }
+
+// A denied delete of a report or of its Lease is a denied write, a denied read is none.
+func TestDeleteReport_Denied(t *testing.T) {
+	const report, lease = reports + "/worker-1", leases + "/worker-1"
+	for path, want := range map[string]int{report: 1, lease: 0} {
+		f := newFakeAPI(t)
+		f.answers[report] = object(map[string]any{"apiVersion": "v1", "kind": "Status", "status": "Success"})
+		f.answers[path] = fails(http.StatusForbidden)
+		c, denied := f.cluster(t), 0
+		c.OnDenied = func() { denied++ }
+		r := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: "worker-1"}}}
+		if err := c.DeleteReport(t.Context(), r); err == nil {
+			t.Errorf("%s is denied, and that is no error", path)
+		}
+		equal(t, path+": denied writes", denied, want)
+	}
+}
