@@ -214,10 +214,8 @@ func (o *byHand) release(ctx context.Context) error {
 
 // complete adds to the result why a selected item was neither released nor refused, and reports whether one remains.
 func (o *byHand) complete(out *reconciler.Result) (remains bool) {
-	isReleased, isRefused := judge.IDs(out.Released), map[judge.ID]bool{}
-	for _, x := range out.Refused {
-		isRefused[x.ID()] = true
-	}
+	isReleased := judge.IDs(out.Released)
+	isRefused := judge.IDs(lists.Map(out.Refused, func(x plan.Refused) *judge.Item { return x.Item }))
 	now := map[judge.ID]*judge.Item{}
 	for _, it := range slices.Concat(out.Allocations, out.Reservations) {
 		now[it.ID()] = it

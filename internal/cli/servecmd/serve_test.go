@@ -31,9 +31,7 @@ func TestServe_RefusesFlagsWithoutEffect(t *testing.T) {
 		o, f := Options{}, pflag.NewFlagSet("serve", pflag.ContinueOnError)
 		o.Add(f, "info")
 		o.addPage(f)
-		if err := f.Parse(strings.Fields(args)); err != nil {
-			t.Fatal(err)
-		}
+		check(t, f.Parse(strings.Fields(args)))
 		if err := o.refuseUseless(f); (err == nil) != (want == "") || err != nil && err.Error() != want {
 			t.Errorf("%s: got %v, want %q", args, err, want)
 		}

@@ -51,8 +51,7 @@ func (p *Probe) adopt(o *clusterflags.Flags, given *pflag.FlagSet) error {
 		adoptNamespace(given, found[0])
 	}
 	p.namespace, o.ConfirmAfter = o.Namespace(), clusterflags.ConfirmAfter
-	if at := slices.IndexFunc(found, func(w *workload) bool { return w.ownNamespace() == p.namespace }); at >= 0 {
-		p.own = found[at]
+	if p.own = p.workloads.reconcilerIn(p.namespace); p.own != nil {
 		if err := adoptFlags(given, p.own); err != nil {
 			return err
 		}
