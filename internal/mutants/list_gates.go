@@ -157,6 +157,8 @@ func gates() []Mutant {
 			Old: `notePage(l, all[before:], revision)`, New: `if meta.Continue == "" {
 			notePage(l, all[min(before, 0):], revision)
 		}`},
+		{Fault: "Pools that are read side by side show a restore", Decl: "notePage", Tests: "TestGetLive_OlderPool",
+			Old: `l.only.FieldSelector == ""`, New: `true`},
 		{Fault: "A list by quorum that starts again forgets what it has read", Decl: "FullSource.List",
 			Tests: "TestFull_RestartKeepsVersions",
 			Old:   `before = o.Versions`, New: ``},

@@ -54,7 +54,7 @@ func notePage[T any](l listing, page []T, revision string) {
 			}
 		}
 	}
-	if l.resource == ippool.PoolResource {
+	if l.resource == ippool.PoolResource && l.only.FieldSelector == "" { // those by name are read side by side
 		l.versions.note(facts.PoolList, revision)
 	}
 }
