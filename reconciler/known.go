@@ -27,16 +27,16 @@ func (k Known) with(s restore.State) Known {
 }
 
 // afterFailure is Known after a read that failed. What it has read, nil for nothing, may show a restore that no later
-// read shows again. now is for one that has not read the API server's time.
-func (k Known) afterFailure(o *facts.Observation, now time.Time) Known {
+// read shows again; restored says so, as that of Observe. now is for one that has not read the API server's time.
+func (k Known) afterFailure(o *facts.Observation, now time.Time) (next Known, restored string) {
 	if o == nil {
-		return k
+		return k, ""
 	}
 	if o.Now.IsZero() {
 		o.Now = now
 	}
-	detected, _ := k.Detect(o)
-	return k.with(detected)
+	detected, restored := k.Detect(o)
+	return k.with(detected), restored
 }
 
 // ofSnapshot is Known with what a snapshot has stored of restores, which is of the same time as all that it has.

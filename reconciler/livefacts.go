@@ -23,6 +23,7 @@ type liveFacts struct {
 	first       *facts.Observation // before the first refresh
 	facts       *facts.Facts       // nil before it
 	known       Known              // before it what the pass knows
+	restored    string             // what has shown a restore since the pass began, "" for nothing
 	refreshedAt time.Time
 }
 
@@ -53,7 +54,8 @@ func (b *liveFacts) Refresh(ctx context.Context) error {
 		return fmt.Errorf("read reports, nodes and pools again: %w", err)
 	}
 	observed, restored := b.known.Observe(o)
-	b.known, o.Restored = b.known.with(observed), cmp.Or(restored, before.Restored)
+	b.restored = cmp.Or(restored, b.restored, before.Restored)
+	b.known, o.Restored = b.known.with(observed), b.restored
 	o.Local, o.FencedSince = before.Local, b.r.fencedSince()
 	if o.Now.Before(before.Now) {
 		o.Now = before.Now // the API server's time has whole seconds; confirmed verdicts stay confirmed
@@ -66,11 +68,9 @@ func (b *liveFacts) Refresh(ctx context.Context) error {
 func (b *liveFacts) Read(ctx context.Context, need facts.LiveKeys) error {
 	live, err := b.r.Source.GetLive(ctx, b.observation(), need)
 	if live != nil {
-		s, older := b.known.ReadLive(live)
-		if live.Restored = cmp.Or(live.Restored, older); live.Restored != "" {
-			s = s.Detected(live.Restored, b.observation().Now)
-		}
-		b.learn(b.known.with(s))
+		s, restored := b.known.ReadLive(live, b.observation().Now)
+		b.learn(b.known.with(s), restored)
+		live.Restored = b.restored
 	}
 	if err != nil {
 		return fmt.Errorf("live read: %w", err)
@@ -79,8 +79,10 @@ func (b *liveFacts) Read(ctx context.Context, need facts.LiveKeys) error {
 	return nil
 }
 
-// learn is what a read has shown. What a restore may have brought back proves nothing any more.
-func (b *liveFacts) learn(next Known) {
+// learn is what a read has shown, also one that failed, and what shows a restore, "" for nothing. What that may have
+// brought back proves nothing any more, and what was read before it neither.
+func (b *liveFacts) learn(next Known, restored string) {
+	b.restored = cmp.Or(b.restored, restored)
 	if b.facts != nil && next.IsNewerThan(b.known.State) {
 		b.facts = b.facts.WithDoubts(next)
 	}

@@ -73,7 +73,7 @@ func (r *Reconciler) Check(ctx context.Context) (*Result, error) {
 		err = o.PodsMissing()
 	}
 	if err != nil {
-		r.Process.Known = r.Process.Known.afterFailure(o, r.Clock.Now())
+		r.Process.Known, _ = r.Process.Known.afterFailure(o, r.Clock.Now())
 		return nil, err
 	}
 	if r.fencedSince().Equal(fenced) { // all was read behind the fence

@@ -357,6 +357,45 @@ func TestRestore_ReadThatFails(t *testing.T) {
 	}
 }
 
+// The second check is tried again, and reads what an ADD has written since. All that the first check has read is of
+// before the restore.
+func TestRestore_SecondCheckThatFails(t *testing.T) {
+	for _, call := range []string{"refresh", "fresh"} {
+		inBubble(t, call, func(t *testing.T, s *simulator) {
+			s.leaks(bluePool, 2)
+			backup := s.api.Get(keyOf("IPPool", bluePool))
+			s.fill(bluePool, "8", map[string]any{"id": "box-8", "podref": "default/web-8"})
+			tries := 0
+			s.fault = func(name, _ string) (error, bool) {
+				if name == call && tries == 1 {
+					return errors.New("forbidden"), true
+				}
+				return nil, false
+			}
+			s.step = func(name, _ string) {
+				if name != call {
+					return
+				}
+				switch tries++; tries {
+				case 1:
+					s.mu.Lock()
+					defer s.mu.Unlock()
+					s.api.Objects[keyOf("IPPool", bluePool)] = backup
+					s.api.Revision += 100
+				case 2:
+					s.fill(bluePool, "9", map[string]any{"id": "box-9", "podref": "default/web-9"})
+				}
+			}
+			out := pass(t, s.reconciler(t))
+			same(t, "tried again", tries > 1, true)
+			same(t, "released", len(out.Released), 0)
+			if n := refusalCounts(out)[plan.EtcdRestored]; n == 0 {
+				t.Errorf("refused are %v", refusalCounts(out))
+			}
+		})
+	}
+}
+
 // An ADD may have written after the pool was read.
 func TestCheck_Fenced(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {

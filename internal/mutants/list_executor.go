@@ -46,9 +46,9 @@ func executor() []Mutant {
 		{Fault: "A pool that is younger than a reservation without an allocation is not read", Decl: "Item.readingsIn",
 			Tests: "TestRelease_ReservationAdoptedInANewPool",
 			Old:   `return f.ReadingsOf(it.Reservation)`, New: `return nil`},
-		{Fault: "A restore that the live read shows is not noted", Decl: "liveFacts.Read",
+		{Fault: "A restore that the live read shows is not noted", Decl: "State.ReadLive",
 			Tests: "TestRun_SecondCheckDetectsRestore",
-			Old:   `s = s.Detected(live.Restored, b.observation().Now)`, New: ``},
+			Old:   `s = s.Detected(restored, now)`, New: ``},
 		{Fault: "What a second check has learned is forgotten", Decl: "Reconciler.release",
 			Tests: "TestRun_SecondCheckDetectsRestore",
 			Old: `r.Process.Known = live.known

@@ -54,12 +54,19 @@ func (f FullSource) listAndVerify(ctx context.Context) (*facts.Observation, erro
 	}()
 	o, err := f.Cluster.List(ctx)
 	if err != nil {
+		if _, older := f.differences(o); older != "" { // the next pass may not show it
+			f.RecordRestore(older)
+			f.OnRestore(older)
+		}
 		return o, err
 	}
 	// What the caches have had shows a restore also while they are not synced, and while a kind is refused: an API server
 	// that has just started, as after a restore, forbids what it grants a moment later.
 	difference, older, err := f.settle(ctx, o, isSynced)
 	if err != nil {
+		if older != "" {
+			f.RecordRestore(older)
+		}
 		return o, err
 	}
 	o.Restored = cmp.Or(f.takeRestore(), older)

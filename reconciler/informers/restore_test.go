@@ -97,6 +97,21 @@ func TestRestartFullPass(t *testing.T) {
 	b.fullPass(t)
 }
 
+// A pass that fails has read a pool that is older than in the caches. The next one reports the restore, whatever it
+// reads.
+func TestFull_FailedPassComparesWithTheCaches(t *testing.T) {
+	b := parallelBench(t)
+	b.sets(t, "ippools", aPool("70", "default/web-0"))
+	b.api.has("ippools", aPool("60", "default/web-0"))
+	b.api.denies("pods")
+	if _, err := b.full.List(t.Context()); err == nil {
+		t.Fatal("the full pass does not fail")
+	}
+	b.api.denies("")
+	b.api.has("ippools", aPool("71", "default/web-0"))
+	equal(t, "restored", b.fullPass(t).Restored, "ippools kube-system/10.0.0.0-24 is at resourceVersion 60 after 70")
+}
+
 // What was read before it started again may show a restore that nothing shows later.
 func TestFull_RestartKeepsVersions(t *testing.T) {
 	b := parallelBench(t)

@@ -107,6 +107,9 @@ func (c *Cluster) livePool(
 	}
 	m, err := c.metadata.Resource(ippool.PoolResource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
 	if err == nil {
+		err = checkObject(m, name)
+	}
+	if err == nil {
 		seen.note(facts.PoolObject+name.String(), m.ResourceVersion)
 		if known != nil && m.ResourceVersion == known.ResourceVersion && string(m.UID) == known.UID {
 			return known, nil
@@ -131,11 +134,19 @@ func (c *Cluster) get(
 	if err != nil {
 		return nil, err
 	}
-	if o.GetNamespace() != name.Namespace || o.GetName() != name.Name || o.GetResourceVersion() == "" {
-		return nil, fmt.Errorf("the answer is %s/%s at resourceVersion %q, so it is not an API server's",
-			o.GetNamespace(), o.GetName(), o.GetResourceVersion())
+	if err := checkObject(o, name); err != nil {
+		return nil, err
 	}
 	return o, nil
+}
+
+// checkObject checks that the answer to a GET is the object.
+func checkObject(o metav1.Object, name types.NamespacedName) error {
+	if o.GetNamespace() != name.Namespace || o.GetName() != name.Name || o.GetResourceVersion() == "" {
+		return fmt.Errorf("the answer is %s/%s at resourceVersion %q, so it is not an API server's",
+			o.GetNamespace(), o.GetName(), o.GetResourceVersion())
+	}
+	return nil
 }
 
 // Older reports whether resourceVersion a of a resource is older than b; false where one of them is invalid.

@@ -70,18 +70,20 @@ func (c *Cluster) List(ctx context.Context) (*facts.Observation, error) {
 		return c.readPools(gctx, o, nil)
 	})
 	if err := c.readOtherKinds(gctx, g, o, &facts.Observation{}); err != nil {
-		return o.ended(err)
+		return o.ended(c, err)
 	}
 	var err error
 	if o.Pods, err = c.listPods(ctx, "", metav1.ListOptions{}); err != nil {
-		return o.ended(c.explainError("list pods", err, "grant list on pods"))
+		return o.ended(c, c.explainError("list pods", err, "grant list on pods"))
 	}
-	return o.ended(c.readMachines(ctx, o))
+	return o.ended(c, c.readMachines(ctx, o))
 }
 
 // ended is the observation, also if an error ended it.
-func (o *reading) ended(err error) (*facts.Observation, error) {
-	o.Versions = o.seen.noted()
+func (o *reading) ended(c *Cluster, err error) (*facts.Observation, error) {
+	if o.Versions = o.seen.noted(); err != nil {
+		_ = o.readAt(c)
+	}
 	return o.Observation, err
 }
 
@@ -92,9 +94,9 @@ func (c *Cluster) Relist(ctx context.Context, before *facts.Observation) (*facts
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.readPools(gctx, o, before.Pools) })
 	if err := c.readOtherKinds(gctx, g, o, before); err != nil {
-		return o.ended(err)
+		return o.ended(c, err)
 	}
-	return o.ended(c.readMachines(ctx, o))
+	return o.ended(c, c.readMachines(ctx, o))
 }
 
 // readPools reads the pools, in full only those whose version is not known.

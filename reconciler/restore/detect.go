@@ -44,9 +44,12 @@ func (s State) Detected(why string, now time.Time) State {
 	return s.begin(why, now, false)
 }
 
-// ReadLive is the State after a live read. older is what shows a restore of etcd, "" for nothing.
-func (s State) ReadLive(live *facts.Live) (next State, older string) {
-	return s.withVersions(live.Versions)
+// ReadLive is the State after a live read. restored is what shows a restore of etcd, "" for nothing.
+func (s State) ReadLive(live *facts.Live, now time.Time) (next State, restored string) {
+	if s, restored = s.withVersions(live.Versions); restored != "" {
+		s = s.Detected(restored, now)
+	}
+	return s, restored
 }
 
 // Wrote is the State after a write to pools. Nil is a pool that is gone.
@@ -56,7 +59,7 @@ func (s State) Wrote(pools map[types.NamespacedName]*ippool.Pool) State {
 		versions = make(map[string]string, len(pools))
 	}
 	for _, p := range pools {
-		if p != nil {
+		if p != nil && !isOlder(p.ResourceVersion, versions[facts.PoolObject+p.Ref()]) { // else the next read shows it
 			versions[facts.PoolObject+p.Ref()] = p.ResourceVersion
 		}
 	}
@@ -80,7 +83,9 @@ func (s State) withVersions(read []facts.Version) (next State, older string) {
 		}
 		versions[v.Object] = v.ResourceVersion
 	}
-	s.versions = versions
+	if s.versions = versions; older != "" { // the others are of before, and would show the same restore again
+		s.versions = newest(read)
+	}
 	return s, older
 }
 

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/facts"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judgetest"
@@ -57,6 +60,43 @@ func (s State) wants(t *testing.T, says, id, replaces string, isSettled bool) {
 	if s.last.ID != id || s.last.Replaces != replaces || s.last.IsSettled != isSettled {
 		t.Errorf("%s: ID %q, which replaces %q, settled %v; want %q, %q, %v", says, s.last.ID, s.last.Replaces,
 			s.last.IsSettled, id, replaces, isSettled)
+	}
+}
+
+// A read that fails has one object, which shows a restore. The others are older, too, when they are read, and that is
+// the same restore.
+func TestState_OneRestoreShowsOnce(t *testing.T) {
+	store := ""
+	version := func(object, version string) facts.Version {
+		return facts.Version{Object: object, ResourceVersion: version}
+	}
+	o := reading(0, "100", "")
+	o.Versions = []facts.Version{version("IPPool a/b", "100"), version(facts.ReportObject+"worker-1", "90")}
+	s := process("a").pass(t, &store, o)
+	failed := &facts.Observation{Now: Now.Add(time.Minute), Versions: []facts.Version{version("IPPool a/b", "80")}}
+	s, why := s.Detect(failed)
+	if why != "IPPool a/b is at resourceVersion 80 after 100" {
+		t.Errorf("it is shown by %q", why)
+	}
+	o = reading(2*time.Minute, "95", "")
+	o.Versions = []facts.Version{version("IPPool a/b", "80"), version(facts.ReportObject+"worker-1", "70")}
+	s, why = s.Detect(o.Observation)
+	if why != "" || s.last.ID != "a-1" {
+		t.Errorf("it is shown again, by %q, as %s", why, s.last.ID)
+	}
+}
+
+// What a restore has lost is written again, at a version that shows the restore.
+func TestState_WrittenAtAnOlderVersion(t *testing.T) {
+	pool := func(version string) *ippool.Pool {
+		return &ippool.Pool{NamespacedName: types.NamespacedName{Namespace: "a", Name: "b"}, ResourceVersion: version}
+	}
+	o := &facts.Observation{Now: Now, Versions: []facts.Version{{Object: "IPPool a/b", ResourceVersion: "100"}}}
+	s, _ := process("a").Detect(o)
+	s = s.Wrote(map[types.NamespacedName]*ippool.Pool{pool("").NamespacedName: pool("95")})
+	o.Versions[0].ResourceVersion = "95"
+	if _, why := s.Detect(o); why == "" {
+		t.Error("a pool at resourceVersion 95 after 100 shows no restore")
 	}
 }
 

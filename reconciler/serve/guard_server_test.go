@@ -46,6 +46,28 @@ func TestServer_FullPassesUnderTheFence(t *testing.T) {
 	})
 }
 
+// The ping has not shown the restore. ADDs must not go on until a pass succeeds.
+func TestServer_FailedPassRaisesTheFence(t *testing.T) {
+	c, w := newCluster(), restoretest.NewCluster()
+	c.revision = 100
+	serving(t, c, plan.Options{}, func(t *testing.T, s *Server) {
+		guards(t, w, c, s)
+		c.mu.Lock()
+		c.revision, c.down = 50, errors.New("pods are forbidden")
+		c.mu.Unlock()
+		s.Requests.FullPass()
+		c.sleep(time.Second)
+		w.IsFenced(t, true)
+		restoretest.Equal(t, "rebuilds", len(c.rebuilds), 1)
+		c.mu.Lock()
+		c.down = nil
+		c.mu.Unlock()
+		c.sleep(time.Minute)
+		restoretest.Equal(t, "rebuilds after a pass", len(c.rebuilds), 1)
+		restoretest.Equal(t, "fences", w.Raises, 1)
+	})
+}
+
 // The first pass of a new leader raises the fence for a restore for which its process has raised it before, or for
 // which nodes have yet to report, although no release waits for that.
 func TestServer_NewLeaderReportsTheRestore(t *testing.T) {

@@ -66,10 +66,7 @@ func (c view) List(context.Context) (*facts.Observation, error) {
 		time.Sleep(c.slow)
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.down != nil {
-			return nil, c.down
-		}
-		return c.observation(), nil
+		return c.observation(), c.down
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

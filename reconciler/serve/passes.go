@@ -18,6 +18,7 @@ func (s *Server) makeFullPass(ctx context.Context) {
 	s.hasRequestedFullPass = false
 	start := time.Now()
 	s.Recorder.fullPassStarted()
+	before := s.Full.Process.Known.ID()
 	out, until, err := s.Full.Pass(ctx, nil)
 	took := time.Since(start)
 	s.nextPolled = time.Now().Add(max(pollEvery-took, min(restFactor*took, maxPollRest)))
@@ -31,6 +32,10 @@ func (s *Server) makeFullPass(ctx context.Context) {
 		}
 	} else if ctx.Err() == nil {
 		s.Requests.AddAfter(fullPass, s.backoff.When(fullPass))
+		when, _ := s.Full.Process.Known.Last()
+		if id := s.Full.Process.Known.ID(); id != before && time.Since(when).Abs() < fenceWithin {
+			s.announceRestore(true) // ADDs must not go on until a pass succeeds
+		}
 	}
 	if s.Guard != nil && s.Guard.IsFenced() {
 		s.Requests.AddAfter(fullPass, fencedEvery)
@@ -161,7 +166,7 @@ const fenceWithin = 10 * time.Minute
 func (s *Server) handleRestore(out *reconciler.Result) {
 	known := s.Full.Process.Known
 	id := known.ID()
-	when, evidence := known.Last()
+	when, _ := known.Last()
 	isRecent := out.Observation.Now.Sub(when) < fenceWithin
 	isKnown := id == s.lastRestore || s.hasPassed && known.IsAgain()
 	if !s.hasPassed {
@@ -169,12 +174,20 @@ func (s *Server) handleRestore(out *reconciler.Result) {
 		isKnown = isKnown || !isFenced && out.Restore.Complete() && (out.ToRepair == 0 || !isRecent)
 	}
 	s.hasPassed, s.lastRestore = true, id
-	if isKnown {
-		return
+	if !isKnown {
+		s.announceRestore(isRecent)
 	}
+}
+
+// announceRestore rebuilds the caches after the last restore, and raises the fence if that is recent: else it is too
+// late.
+func (s *Server) announceRestore(isRecent bool) {
+	id := s.Full.Process.Known.ID()
+	when, evidence := s.Full.Process.Known.Last()
+	s.lastRestore = id
 	s.Recorder.restoreDetected(id, evidence, when)
 	s.Caches.Rebuild("etcd was restored: " + evidence)
-	if s.Guard != nil && isRecent { // else it is too late
+	if s.Guard != nil && isRecent {
 		s.Guard.ReportRestore(id, evidence)
 	}
 }
