@@ -53,6 +53,7 @@ type node struct {
 	linked    bool      // reaches the API server
 	linkedAt  time.Time // again
 	kubelet   bool      // runs
+	registers bool      // its Node object was deleted, and kubelet registers it within seconds
 	lostAt    time.Time // when a restore began whose backup lacks its Node object; zero for never
 	madeAt    time.Time // its Node object, the last time
 	boot      int

@@ -34,6 +34,7 @@ func (s *Simulation) link(n *node, linked bool) {
 		s.wake(n)
 		return
 	}
+	s.register(n)
 	n.linked = false
 	s.after(40*time.Second, func() {
 		if !n.reaches() && !s.away {

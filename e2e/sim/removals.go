@@ -74,11 +74,17 @@ func (s *Simulation) registerAgain(n *node, a int) {
 	}
 	s.api.Delete(fakeapi.At(fakeapi.Nodes, "", n.name))
 	s.say("Node %s is deleted, and its kubelet runs", n.name)
-	s.after(time.Duration(1+a%20)*time.Second, func() {
-		if n.up {
-			s.publishNode(n)
-		}
-	})
+	n.registers = true
+	s.after(time.Duration(1+a%20)*time.Second, func() { s.register(n) })
+}
+
+// register is the end of registerAgain. A node that is cut off has registered before: who deletes the Node object of
+// one that cannot says that the machine is gone, and is believed (docs/explain/safety.md).
+func (s *Simulation) register(n *node) {
+	if n.registers && n.up {
+		s.publishNode(n)
+	}
+	n.registers = false
 }
 
 // withholds answers a call of the product for a kind that is withheld; false for others.
